@@ -1,0 +1,221 @@
+//! `libmarey.so`: the home of the recorder's state, and the only exporter of C symbols.
+//!
+//! A process may hold several faces of marey at once (a Python wheel, an annotated C++ extension, an
+//! injected library). All of them find this library by its name and go through the table that
+//! [`marey_table`] returns, so they record into one run.
+//!
+//! **Constraints.** Each `extern "C"` function is a shell of a few lines over the safe API of
+//! `marey-record`; pointers are checked in [`ptr`], which names the argument; no panic crosses the
+//! border. No Arrow, no tokio.
+//!
+//! Start reading at `TABLE`.
+
+#![expect(unsafe_code, reason = "this crate is the C interface")]
+
+mod ptr;
+mod sessions;
+
+use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
+use marey_record::{Detached, NodeKind, api};
+use ptr::{guarded, metrics, text};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+/// The recorder's functions. The pointer is valid for the life of the process.
+#[unsafe(no_mangle)]
+pub extern "C" fn marey_table() -> *const Table {
+    api::note_load();
+    &raw const *TABLE
+}
+
+static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
+    size: size_of::<Table>(),
+    abi_version: ABI_VERSION,
+    reserved: 0,
+    live: api::live_word(),
+    intern,
+    intern_metric,
+    scope_enter,
+    scope_exit,
+    operator_enter,
+    operator_exit,
+    state_enter,
+    state_exit,
+    step_begin,
+    step_end,
+    top_name,
+    add_metrics,
+    detached_enter,
+    detached_exit,
+    detached_add_metrics,
+    detached_release,
+    detached_id,
+    set_frame_provider,
+    frame_root,
+    frame_child,
+    start: sessions::start,
+    activate: sessions::activate,
+    deactivate: sessions::deactivate,
+    finalize: sessions::finalize,
+    advance_phase: sessions::advance_phase,
+    is_phase_complete: sessions::is_phase_complete,
+    clear: sessions::clear,
+    get_data: sessions::get_data,
+    depth: sessions::depth,
+    context: sessions::context,
+    set_quiet_if_empty: sessions::set_quiet_if_empty,
+    checkpoint: sessions::checkpoint,
+    after_fork_in_parent: sessions::after_fork_in_parent,
+    name_text,
+    sessions: sessions::sessions,
+});
+
+// Names.
+
+unsafe extern "C" fn intern(name: *const c_char, len: usize) -> u32 {
+    // SAFETY: the caller passes a readable name of `len` bytes, as the header says.
+    let name = unsafe { text(name, len, "name") };
+    guarded(0, || name.map_or(0, |name| api::intern(&name)))
+}
+
+unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -> u32 {
+    // SAFETY: as in `intern`.
+    let name = unsafe { text(name, len, "name") };
+    guarded(NO_METRIC, || name.ok().and_then(|name| api::intern_metric(&name)).unwrap_or(NO_METRIC))
+}
+
+unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_void) {
+    let text = guarded(None, || Some(api::name(name)));
+    if let (Some(text), Some(sink)) = (text, sink) {
+        // SAFETY: the caller passes a function that takes bytes and this context.
+        unsafe { sink(context, text.as_ptr(), text.len()) };
+    }
+}
+
+// Events. These cannot panic: they index nothing and unwrap nothing.
+
+extern "C" fn scope_enter(name: u32, kind: u8) -> u64 {
+    api::enter(name, NodeKind::from_u8(kind))
+}
+
+extern "C" fn scope_exit(name: u32) -> u64 {
+    api::exit(name)
+}
+
+extern "C" fn operator_enter(name: u32) -> u64 {
+    api::enter_operator(name)
+}
+
+extern "C" fn operator_exit(name: u32) -> u64 {
+    api::exit_operator(name)
+}
+
+extern "C" fn state_enter(name: u32) {
+    api::enter_state(name);
+}
+
+extern "C" fn state_exit() -> bool {
+    api::exit_state()
+}
+
+extern "C" fn step_begin() {
+    api::step_begin();
+}
+
+extern "C" fn step_end() {
+    api::step_end();
+}
+
+extern "C" fn top_name() -> u32 {
+    api::top_name()
+}
+
+unsafe extern "C" fn add_metrics(
+    values: *const MetricArg,
+    len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes `len` readable values, as the header says.
+    let values = unsafe { metrics(values, len) };
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe { ptr::status(error, || Ok(api::add_metrics(&values?)?)) }
+}
+
+// Detached scopes.
+
+/// Borrows a scope that `detached_enter` returned.
+///
+/// # Safety
+/// `scope` is null or was returned by `detached_enter` and not released yet.
+unsafe fn borrow<'a>(scope: *const Detached) -> Option<&'a Detached> {
+    // SAFETY: passed on to the caller.
+    unsafe { scope.as_ref() }
+}
+
+unsafe extern "C" fn detached_enter(
+    parent: *const Detached,
+    name: u32,
+    kind: u8,
+) -> *const Detached {
+    let parent = (!parent.is_null()).then(|| {
+        // SAFETY: not null, so it is an unreleased scope: it came from `Arc::into_raw` and holds a
+        // count; ours is added before the Arc is made.
+        unsafe {
+            Arc::increment_strong_count(parent);
+            Arc::from_raw(parent)
+        }
+    });
+    guarded(std::ptr::null(), || {
+        api::enter_detached(parent, name, NodeKind::from_u8(kind))
+            .map_or(std::ptr::null(), Arc::into_raw)
+    })
+}
+
+unsafe extern "C" fn detached_exit(scope: *const Detached) {
+    // SAFETY: the caller's promise.
+    let scope = unsafe { borrow(scope) };
+    guarded((), || scope.map_or((), Detached::exit));
+}
+
+unsafe extern "C" fn detached_add_metrics(
+    scope: *const Detached,
+    values: *const MetricArg,
+    len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller's promises, as in `add_metrics` and `borrow`.
+    let (scope, values) = unsafe { (borrow(scope), metrics(values, len)) };
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe { ptr::status(error, || Ok(ptr::present(scope, "scope")?.add_metrics(&values?)?)) }
+}
+
+unsafe extern "C" fn detached_release(scope: *const Detached) {
+    if !scope.is_null() {
+        // SAFETY: the count that `detached_enter` gave away comes back once, by the caller's promise.
+        guarded((), || drop(unsafe { Arc::from_raw(scope) }));
+    }
+}
+
+unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { borrow(scope) }.map_or(0, Detached::id)
+}
+
+// Python frames.
+
+extern "C" fn set_frame_provider(provider: api::FrameProvider) {
+    api::set_frame_provider(provider);
+}
+
+unsafe extern "C" fn frame_root(generation: *mut u64) -> u32 {
+    let (root, number) = api::frame_root();
+    // SAFETY: the caller passes a writable number or null.
+    if let Some(generation) = unsafe { generation.as_mut() } {
+        *generation = number;
+    }
+    root
+}
+
+extern "C" fn frame_child(parent: u32, name: u32) -> u32 {
+    api::frame_child(parent, name)
+}

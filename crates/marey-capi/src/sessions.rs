@@ -1,0 +1,174 @@
+//! The table's calls on sessions.
+
+use crate::ptr::{self, Failure, guarded, status, text, told};
+use marey_record::table::{ErrorBuffer, Sink, StartOptions};
+use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
+use std::ffi::{c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+/// All sessions, where a call takes one.
+const ALL: i64 = -1;
+
+fn id(session: i64) -> Result<SessionId, Failure> {
+    let id = SessionId::try_from(session);
+    id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
+}
+
+fn ids(session: i64) -> Result<Vec<SessionId>, Failure> {
+    if session == ALL { Ok(api::alive()) } else { Ok(vec![id(session)?]) }
+}
+
+pub(crate) unsafe extern "C" fn start(
+    options: *const StartOptions,
+    error: *mut ErrorBuffer,
+) -> i64 {
+    // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
+    unsafe {
+        told(error, -1, || {
+            let options = ptr::present(options.as_ref(), "options")?;
+            let name = text(options.name, options.name_len, "options.name")?;
+            let session = SessionOptions {
+                name: name.into_owned(),
+                context: match options.context {
+                    0 => ContextSource::Shadow,
+                    1 => ContextSource::Python,
+                    other => return Err(Error::UnknownContext(other.to_string()).into()),
+                },
+                format: match options.format {
+                    0 => Format::Hatchet,
+                    1 => Format::HatchetMsgpack,
+                    other => return Err(Error::UnknownFormat(other.to_string()).into()),
+                },
+                flush_phases: options.flush_phases != 0,
+                quiet_if_empty: options.quiet_if_empty != 0,
+            };
+            Ok(i64::from(api::start(&session)?))
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a writable buffer or null.
+    unsafe { status(error, || Ok(ids(session)?.into_iter().try_for_each(api::activate)?)) }
+}
+
+pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: as above.
+    unsafe { status(error, || Ok(ids(session)?.into_iter().try_for_each(api::deactivate)?)) }
+}
+
+pub(crate) unsafe extern "C" fn finalize(
+    session: i64,
+    format: *const c_char,
+    format_len: usize,
+    paths: Option<Sink>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: as above; `format` is null or a readable text; `paths` takes bytes and `context`.
+    unsafe {
+        status(error, || {
+            let format = optional_format(format, format_len)?;
+            for id in ids(session)? {
+                for path in api::finalize(id, format)? {
+                    let bytes = path.as_os_str().as_bytes();
+                    if let Some(sink) = paths {
+                        sink(context, bytes.as_ptr(), bytes.len());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// `format` is null or points to `len` readable bytes.
+unsafe fn optional_format(format: *const c_char, len: usize) -> Result<Option<Format>, Failure> {
+    if format.is_null() || len == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    Ok(Some(unsafe { text(format, len, "format") }?.parse()?))
+}
+
+pub(crate) unsafe extern "C" fn advance_phase(session: i64, error: *mut ErrorBuffer) -> i64 {
+    // SAFETY: as above.
+    unsafe { told(error, -1, || Ok(i64::from(api::advance_phase(id(session)?)?))) }
+}
+
+pub(crate) unsafe extern "C" fn is_phase_complete(
+    session: i64,
+    phase: u32,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { told(error, -1, || Ok(i32::from(api::is_phase_complete(id(session)?, phase)?))) }
+}
+
+pub(crate) unsafe extern "C" fn clear(
+    session: i64,
+    phase: u32,
+    up_to: bool,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { status(error, || Ok(api::clear(id(session)?, phase, up_to)?)) }
+}
+
+pub(crate) unsafe extern "C" fn get_data(
+    session: i64,
+    phase: u32,
+    format: *const c_char,
+    format_len: usize,
+    sink: Option<Sink>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: as for `finalize`.
+    unsafe {
+        status(error, || {
+            let format = optional_format(format, format_len)?.unwrap_or_default();
+            let bytes = api::get_data(id(session)?, phase, format)?;
+            if let Some(sink) = sink {
+                sink(context, bytes.as_ptr(), bytes.len());
+            }
+            Ok(())
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
+    // SAFETY: as above.
+    unsafe { told(error, -1, || Ok(i64::from(api::depth(id(session)?)?))) }
+}
+
+pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: as above.
+    unsafe { told(error, -1, || Ok(api::context(id(session)?)? as i32)) }
+}
+
+pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: as above.
+    unsafe { status(error, || Ok(api::set_quiet_if_empty(id(session)?)?)) }
+}
+
+pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
+    let alive = guarded(Vec::new(), api::alive);
+    if !sessions.is_null() {
+        // SAFETY: the caller passes room for `len` numbers.
+        let room = unsafe { std::slice::from_raw_parts_mut(sessions, len) };
+        for (slot, &id) in room.iter_mut().zip(&alive) {
+            *slot = i64::from(id);
+        }
+    }
+    alive.len()
+}
+
+pub(crate) extern "C" fn checkpoint() {
+    guarded((), api::write_checkpoints);
+}
+
+pub(crate) extern "C" fn after_fork_in_parent() {
+    guarded((), api::after_fork_in_parent);
+}

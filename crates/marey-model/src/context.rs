@@ -1,0 +1,106 @@
+//! What a context node is: the kinds, and the names that mean something.
+
+/// Name of the root node of every tree, as Proton writes it.
+pub const ROOT_NAME: &str = "ROOT";
+
+/// State under which kernels that only compute metadata run. Proton's readers drop such nodes.
+pub const METADATA_STATE: &str = "__proton_launch_metadata";
+
+/// Prefix of a metadata state that names the kernel it serves.
+pub const METADATA_STATE_PREFIX: &str = "__proton_launch_metadata:";
+
+/// Name of the node that spans one training step.
+pub const STEP_NAME: &str = "step";
+
+/// What a context node stands for. The numbers are part of the C interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NodeKind {
+    /// The top of a tree.
+    Root = 0,
+    /// A named region that a program entered.
+    Scope = 1,
+    /// A label that is appended below the scopes while it is set.
+    State = 2,
+    /// A call of a `torch.nn.Module`.
+    Module = 3,
+    /// An operation, such as a kernel launch through a hook.
+    Operator = 4,
+    /// A Python frame, `file:line@function`.
+    Frame = 5,
+    /// One training step, closed by the optimizer.
+    Step = 6,
+}
+
+impl NodeKind {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Self; 7] = [
+        Self::Root,
+        Self::Scope,
+        Self::State,
+        Self::Module,
+        Self::Operator,
+        Self::Frame,
+        Self::Step,
+    ];
+
+    /// The kind with this number; a number that names none is a plain scope.
+    pub const fn from_u8(number: u8) -> Self {
+        match number {
+            0 => Self::Root,
+            2 => Self::State,
+            3 => Self::Module,
+            4 => Self::Operator,
+            5 => Self::Frame,
+            6 => Self::Step,
+            _ => Self::Scope,
+        }
+    }
+
+    /// The word that files and tables use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Scope => "scope",
+            Self::State => "state",
+            Self::Module => "module",
+            Self::Operator => "operator",
+            Self::Frame => "frame",
+            Self::Step => "step",
+        }
+    }
+}
+
+/// Where the path of a session's events comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ContextSource {
+    /// The scopes that the program entered; new threads start from the main thread's stack.
+    Shadow = 0,
+    /// The Python frames that are executing, then the scope.
+    Python = 1,
+}
+
+impl std::str::FromStr for ContextSource {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "shadow" => Ok(Self::Shadow),
+            "python" => Ok(Self::Python),
+            _ => Err(format!("Unknown context source: {word}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_number() {
+        for kind in NodeKind::ALL {
+            assert_eq!(NodeKind::from_u8(kind as u8), kind);
+        }
+    }
+}

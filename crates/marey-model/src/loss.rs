@@ -1,0 +1,82 @@
+//! What can be lost, by cause. Nothing is lost in silence: each cause is a counter in every report.
+
+/// A cause of loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum LossCause {
+    /// A thread's tree reached its limit of nodes; further contexts went to `<lost>`.
+    Nodes = 0,
+    /// The table of names reached its limit of bytes; further names became `<lost>`.
+    Names = 1,
+    /// An exit came for a scope that is not open on its thread.
+    UnmatchedExit = 2,
+    /// A scope around it, or its thread, ended while the scope was open; its time was cut there.
+    Unclosed = 3,
+    /// An event came from a thread whose recorder was gone already (thread-local destructors).
+    ThreadGone = 4,
+    /// A metric's value was refused (another type or length than the node holds).
+    MetricRefused = 5,
+    /// A checkpoint could not be written.
+    CheckpointFailed = 6,
+    /// A signal handler's event interrupted the recorder and was dropped.
+    Reentrant = 7,
+}
+
+impl LossCause {
+    /// How many causes there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every cause, in the order of its number.
+    pub const ALL: [Self; 8] = [
+        Self::Nodes,
+        Self::Names,
+        Self::UnmatchedExit,
+        Self::Unclosed,
+        Self::ThreadGone,
+        Self::MetricRefused,
+        Self::CheckpointFailed,
+        Self::Reentrant,
+    ];
+
+    /// The key under which files count it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Names => "names",
+            Self::UnmatchedExit => "unmatched_exits",
+            Self::Unclosed => "unclosed_scopes",
+            Self::ThreadGone => "events_after_thread_end",
+            Self::MetricRefused => "metrics_refused",
+            Self::CheckpointFailed => "checkpoints_failed",
+            Self::Reentrant => "reentrant_events",
+        }
+    }
+
+    /// One sentence for the reference page.
+    pub const fn doc(self) -> &'static str {
+        match self {
+            Self::Nodes => {
+                "Events whose context did not fit into the thread's tree any more; they are counted on a node named `<lost>`."
+            }
+            Self::Names => {
+                "Names that did not fit into the table of names any more; they read `<lost>`."
+            }
+            Self::UnmatchedExit => {
+                "Exits for a scope that was not open on its thread; they change nothing."
+            }
+            Self::Unclosed => {
+                "Scopes that were still open when a scope around them, or their thread, ended; their time is cut at that moment."
+            }
+            Self::ThreadGone => {
+                "Events from destructors that ran after the thread's recorder was gone."
+            }
+            Self::MetricRefused => "Metric values of another type or length than the node held.",
+            Self::CheckpointFailed => {
+                "Checkpoints that could not be written; the next one tries again."
+            }
+            Self::Reentrant => {
+                "Events of a signal handler that interrupted the recorder in the middle of an event."
+            }
+        }
+    }
+}

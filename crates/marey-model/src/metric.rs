@@ -1,0 +1,201 @@
+//! User metrics: how a name says its aggregation, and the values it may carry.
+
+use thiserror::Error;
+
+/// How values of a metric combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Aggregation {
+    /// Values add up on the node, and readers roll them up into parents. The default, or `(inc)`.
+    Inclusive,
+    /// Values add up on the node and stay there. `(exc)`.
+    Exclusive,
+    /// The last value stands. `(pty)`.
+    Property,
+}
+
+/// A metric's name as a user writes it, taken apart.
+///
+/// The suffixes `(inc)`, `(exc)` and `(pty)` say the aggregation and are not part of the key; a unit
+/// such as `(ns)` is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MetricName {
+    key: Box<str>,
+    aggregation: Aggregation,
+}
+
+impl MetricName {
+    /// Takes a user's name apart. `"wait (ns)(exc)"` is the exclusive metric `wait (ns)`.
+    pub fn parse(name: &str) -> Self {
+        let mut key = name.to_owned();
+        let mut aggregation = Aggregation::Inclusive;
+        for (suffix, meaning) in [
+            ("(inc)", Aggregation::Inclusive),
+            ("(exc)", Aggregation::Exclusive),
+            ("(pty)", Aggregation::Property),
+        ] {
+            if let Some(at) = key.find(suffix) {
+                key.replace_range(at..at + suffix.len(), "");
+                aggregation = meaning;
+            }
+        }
+        Self { key: key.trim().into(), aggregation }
+    }
+
+    /// The name that files carry.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How values combine.
+    pub const fn aggregation(&self) -> Aggregation {
+        self.aggregation
+    }
+}
+
+/// A value of a user metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetricValue {
+    /// A whole number.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A text; always a property, whatever its name says.
+    Text(Box<str>),
+    /// Whole numbers, added element by element.
+    Ints(Vec<i64>),
+    /// Real numbers, added element by element.
+    Floats(Vec<f64>),
+}
+
+impl MetricValue {
+    /// The type's name in the documented mismatch message.
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Int(_) => "int64_t",
+            Self::Float(_) => "double",
+            Self::Text(_) => "std::string",
+            Self::Ints(_) => "std::vector<int64_t>",
+            Self::Floats(_) => "std::vector<double>",
+        }
+    }
+
+    /// Folds `new` into `self` by the rules of `aggregation`.
+    ///
+    /// Whole numbers wrap no further than the ends of `i64`.
+    pub fn update(
+        &mut self,
+        new: &Self,
+        aggregation: Aggregation,
+        key: &str,
+    ) -> Result<(), MetricError> {
+        let overwrite = aggregation == Aggregation::Property;
+        match (&mut *self, new) {
+            (Self::Int(old), Self::Int(new)) => {
+                *old = if overwrite { *new } else { old.saturating_add(*new) };
+            }
+            (Self::Float(old), Self::Float(new)) => {
+                *old = if overwrite { *new } else { *old + *new };
+            }
+            (Self::Text(old), Self::Text(new)) => old.clone_from(new),
+            (Self::Ints(old), Self::Ints(new)) => {
+                if overwrite {
+                    old.clone_from(new);
+                } else {
+                    same_length(old.len(), new.len(), key)?;
+                    for (old, new) in old.iter_mut().zip(new) {
+                        *old = old.saturating_add(*new);
+                    }
+                }
+            }
+            (Self::Floats(old), Self::Floats(new)) => {
+                if overwrite {
+                    old.clone_from(new);
+                } else {
+                    same_length(old.len(), new.len(), key)?;
+                    for (old, new) in old.iter_mut().zip(new) {
+                        *old += *new;
+                    }
+                }
+            }
+            (old, new) => {
+                return Err(MetricError::TypeMismatch {
+                    key: key.into(),
+                    current: old.type_name(),
+                    new: new.type_name(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same_length(current: usize, new: usize, key: &str) -> Result<(), MetricError> {
+    if current == new {
+        return Ok(());
+    }
+    Err(MetricError::LengthMismatch { key: key.into(), current, new })
+}
+
+/// Why a value was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MetricError {
+    /// The node holds this metric with another type. The text is Proton's, which its users match.
+    #[error("Metric value type mismatch for valueId 0 ({key}): current={current}, new={new}")]
+    TypeMismatch {
+        /// Key of the metric.
+        key: Box<str>,
+        /// Type that the node holds.
+        current: &'static str,
+        /// Type of the refused value.
+        new: &'static str,
+    },
+    /// The node holds this metric as a vector of another length.
+    #[error("Metric vector size mismatch for valueId 0 ({key}): current={current}, new={new}")]
+    LengthMismatch {
+        /// Key of the metric.
+        key: Box<str>,
+        /// Elements that the node holds.
+        current: usize,
+        /// Elements of the refused value.
+        new: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_say_the_aggregation_and_leave_the_key() {
+        for (name, key, aggregation) in [
+            ("flops", "flops", Aggregation::Inclusive),
+            ("tokens (inc)", "tokens", Aggregation::Inclusive),
+            ("wait (ns)(exc)", "wait (ns)", Aggregation::Exclusive),
+            ("tile (pty)", "tile", Aggregation::Property),
+        ] {
+            let parsed = MetricName::parse(name);
+            assert_eq!((parsed.key(), parsed.aggregation()), (key, aggregation));
+        }
+    }
+
+    #[test]
+    fn a_type_change_says_the_documented_text() {
+        let mut value = MetricValue::Float(1.0);
+        let error = value.update(&MetricValue::Int(1), Aggregation::Inclusive, "a").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Metric value type mismatch for valueId 0 (a): current=double, new=int64_t"
+        );
+        assert_eq!(value, MetricValue::Float(1.0));
+    }
+
+    #[test]
+    fn vectors_add_by_element_and_refuse_another_length() {
+        let mut value = MetricValue::Ints(vec![1, 2]);
+        value.update(&MetricValue::Ints(vec![10, 20]), Aggregation::Inclusive, "v").unwrap();
+        assert_eq!(value, MetricValue::Ints(vec![11, 22]));
+        assert!(value.update(&MetricValue::Ints(vec![1]), Aggregation::Inclusive, "v").is_err());
+        value.update(&MetricValue::Ints(vec![7]), Aggregation::Property, "v").unwrap();
+        assert_eq!(value, MetricValue::Ints(vec![7]));
+    }
+}

@@ -1,0 +1,50 @@
+//! Which rank of a distributed job a process is, and what that means for its file's name.
+
+/// Variables that name the rank, in the order in which they are asked.
+pub const RANK_VARS: [&str; 4] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
+
+/// The rank that the environment names, if any. `lookup` returns a variable's value.
+pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    RANK_VARS.iter().find_map(|name| lookup(name)?.trim().parse().ok())
+}
+
+/// The session's path with `.rank<n>` added, unless its last part names the rank already
+/// (`profile_rank_3`, `job-rank3-a`).
+pub fn with_rank(path: &str, rank: Option<u32>) -> String {
+    let Some(rank) = rank else { return path.to_owned() };
+    let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    if names_rank(&file, rank) { path.to_owned() } else { format!("{path}.rank{rank}") }
+}
+
+fn names_rank(file: &str, rank: u32) -> bool {
+    file.match_indices("rank").any(|(at, word)| {
+        let rest = file[at + word.len()..].trim_start_matches(['_', '-', '.', '=']);
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        rest[..digits].parse() == Ok(rank)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_tells_the_rank_is_left_alone() {
+        assert_eq!(with_rank("a/profile_rank_3", Some(3)), "a/profile_rank_3");
+        assert_eq!(with_rank("a/profile_rank_3", Some(1)), "a/profile_rank_3.rank1");
+        assert_eq!(with_rank("job-rank3-a", Some(3)), "job-rank3-a");
+        assert_eq!(with_rank("rank3/out", Some(3)), "rank3/out.rank3");
+        assert_eq!(with_rank("out", None), "out");
+        assert_eq!(with_rank("exp_rank", Some(0)), "exp_rank.rank0");
+    }
+
+    #[test]
+    fn the_first_variable_that_holds_a_number_wins() {
+        let env = |name: &str| match name {
+            "RANK" => Some(String::new()),
+            "PMI_RANK" => Some("7".to_owned()),
+            _ => None,
+        };
+        assert_eq!(from_env(env), Some(7));
+    }
+}

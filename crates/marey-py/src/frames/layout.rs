@@ -1,0 +1,142 @@
+//! Where CPython keeps its frames, by version.
+//!
+//! Offsets are of 64-bit builds, from the headers `cpython/pystate.h`, `internal/pycore_frame.h`,
+//! `cpython/code.h` (3.11 and later) and `cpython/frameobject.h` (3.10).
+
+use super::Position;
+use pyo3::PythonVersionInfo;
+use pyo3::ffi::{self, PyObject};
+use std::sync::OnceLock;
+
+/// How to get from the thread state over the frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Offset of the thread state's pointer to the innermost frame, or to what holds that.
+    first: usize,
+    /// Offset of the innermost frame in what `first` points to, where there is something between.
+    between: Option<usize>,
+    previous: usize,
+    code: usize,
+    instruction: Instruction,
+    /// Offset of the byte that tells who owns the frame, and the owner whose frames are no Python.
+    owner: Option<(usize, u8)>,
+}
+
+/// How a frame tells its instruction.
+#[derive(Clone, Copy, Debug)]
+enum Instruction {
+    /// A number of code units.
+    Index { offset: usize },
+    /// A pointer into the code object, whose instructions begin at `code_start`.
+    Pointer { offset: usize, code_start: usize },
+}
+
+/// Bytes of a code unit.
+const UNIT: u32 = 2;
+
+impl Layout {
+    /// The layout of a version, if it is known.
+    pub(super) fn of(version: &PythonVersionInfo) -> Option<Self> {
+        *LAYOUT.get_or_init(|| match (version.major, version.minor) {
+            (3, 10) => Some(Self {
+                first: 24,
+                between: None,
+                previous: 24,
+                code: 32,
+                instruction: Instruction::Index { offset: 96 },
+                owner: None,
+            }),
+            (3, 11) => Some(Self {
+                first: 56,
+                between: Some(8),
+                previous: 48,
+                code: 32,
+                instruction: Instruction::Pointer { offset: 56, code_start: 184 },
+                owner: None,
+            }),
+            (3, 12) => Some(Self {
+                first: 56,
+                between: Some(0),
+                previous: 8,
+                code: 0,
+                instruction: Instruction::Pointer { offset: 56, code_start: 192 },
+                owner: Some((70, 3)),
+            }),
+            (3, 13) => Some(Self {
+                first: 72,
+                between: None,
+                previous: 8,
+                code: 0,
+                instruction: Instruction::Pointer { offset: 56, code_start: 200 },
+                owner: Some((70, 3)),
+            }),
+            _ => None,
+        })
+    }
+
+    /// The layout that [`Layout::of`] found.
+    #[inline(always)]
+    pub(super) fn known() -> Option<Self> {
+        LAYOUT.get().copied().flatten()
+    }
+
+    /// Appends the frames of the calling thread, innermost first. Stops where `is_code` says no.
+    ///
+    /// # Safety
+    /// The GIL is held, and this is the layout of the running interpreter.
+    #[inline(always)]
+    pub(super) unsafe fn walk(
+        &self,
+        walked: &mut Vec<Position>,
+        most: usize,
+        is_code: impl Fn(*mut PyObject) -> bool,
+    ) {
+        // SAFETY: the thread state of a thread that holds the GIL is valid, and so is every frame on
+        // its stack until the thread goes on; the offsets are those of this interpreter.
+        unsafe {
+            let mut frame: *const u8 = word(ffi::PyThreadState_Get().cast(), self.first);
+            if let Some(between) = self.between {
+                frame = word(frame, between);
+            }
+            while !frame.is_null() && walked.len() < most {
+                let is_python =
+                    self.owner.is_none_or(|(offset, other)| *frame.add(offset) != other);
+                if is_python {
+                    let code: *mut PyObject = word(frame, self.code);
+                    if !is_code(code) {
+                        return;
+                    }
+                    walked.push(Position { code, offset: self.offset(frame, code) });
+                }
+                frame = word(frame, self.previous);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `frame` is a frame of this layout, and `code` its code object.
+    #[inline(always)]
+    unsafe fn offset(&self, frame: *const u8, code: *mut PyObject) -> u32 {
+        match self.instruction {
+            // SAFETY: as the caller promises.
+            Instruction::Index { offset } => unsafe {
+                (*frame.add(offset).cast::<i32>()).cast_unsigned().wrapping_mul(UNIT)
+            },
+            Instruction::Pointer { offset, code_start } => {
+                // SAFETY: as the caller promises.
+                let pointer: *const u8 = unsafe { word(frame, offset) };
+                (pointer as usize).wrapping_sub(code as usize + code_start) as u32
+            }
+        }
+    }
+}
+
+static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+
+/// # Safety
+/// There is a readable pointer at `offset` bytes from `base`.
+#[inline(always)]
+unsafe fn word<T>(base: *const u8, offset: usize) -> *mut T {
+    // SAFETY: as the caller promises.
+    unsafe { *base.add(offset).cast::<*mut T>() }
+}

@@ -1,0 +1,40 @@
+//! `marey._native`: the recorder's Python face.
+//!
+//! A thin layer between CPython and the function table of `libmarey.so`: it turns strings into
+//! numbers, dicts into metrics and Python frames into nodes, and holds no recorder state of its own.
+//!
+//! **Callers.** Only the Python package beside it.
+//!
+//! **Constraints.** Imported into training processes: small, quick to load, no SQL engine, no async
+//! runtime. The stable ABI of CPython 3.10; where a structure of the interpreter is read directly
+//! (frames, the current context), the reading is checked against the documented way when it is set
+//! up, and given up if they disagree. All state here is guarded by the GIL, which the stable ABI
+//! implies.
+//!
+//! Start reading at [`scope`], the path that must be fast.
+
+#![expect(unsafe_code, reason = "raw C slots, and the C table of libmarey")]
+#![expect(clippy::cast_ptr_alignment, reason = "offsets into the interpreter's own structs")]
+
+mod error;
+mod frames;
+mod library;
+mod metrics;
+mod scope;
+mod sessions;
+mod task;
+
+use pyo3::prelude::*;
+
+/// The module.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    library::load(module.py())?;
+    task::setup(module.py())?;
+    scope::add_to(module)?;
+    sessions::add_to(module)?;
+    module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
+    module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

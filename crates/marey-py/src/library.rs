@@ -1,0 +1,101 @@
+//! Finding `libmarey.so` and its table.
+
+use marey_model::env;
+use marey_record::table::{ABI_VERSION, SYMBOL, Table};
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+const FILE_NAME: &str = "libmarey.so";
+
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The table. Only to be called after [`load`], which the module's import does first.
+#[inline(always)]
+pub(crate) fn table() -> &'static Table {
+    // SAFETY: `load` stored a valid pointer of static life before anything else of this module could
+    // be reached, and nothing stores another.
+    unsafe { &*TABLE.load(Ordering::Relaxed) }
+}
+
+/// Whether any session is alive.
+#[inline(always)]
+pub(crate) fn is_live() -> bool {
+    let live: &AtomicU64 = table().live;
+    live.load(Ordering::Relaxed) != 0
+}
+
+/// Finds the library: the copy that the process has, the one that the environment names, the one
+/// of the package.
+pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
+    let handle = open(Path::new(FILE_NAME), libc::RTLD_NOLOAD)
+        .or_else(|_| open(&wanted_path()?, 0))
+        .map_err(PyImportError::new_err)?;
+    let symbol = CString::new(SYMBOL).map_err(|error| PyImportError::new_err(error.to_string()))?;
+    // SAFETY: a valid handle and a C string.
+    let function = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+    if function.is_null() {
+        return Err(PyImportError::new_err(format!("{FILE_NAME} has no symbol {SYMBOL}")));
+    }
+    // SAFETY: the symbol of this name is a function of this type, in every version.
+    let function =
+        unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *const Table>(function) };
+    let found = function();
+    // SAFETY: the table lives as long as the process; its first two fields are in every version.
+    let (size, version) = unsafe { ((*found).size, (*found).abi_version) };
+    if version != ABI_VERSION || size < size_of::<Table>() {
+        return Err(PyImportError::new_err(format!(
+            "the {FILE_NAME} of this process has interface {version} of {size} bytes, and this \
+             package needs {ABI_VERSION} of {}; install matching versions or unset {}",
+            size_of::<Table>(),
+            env::LIB,
+        )));
+    }
+    TABLE.store(found.cast_mut(), Ordering::Release);
+    Ok(())
+}
+
+fn wanted_path() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(env::LIB).filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let own = own_path().ok_or("the path of marey._native is not known")?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    Ok(folder.join("lib").join(FILE_NAME))
+}
+
+/// The file that this code was loaded from.
+fn own_path() -> Option<PathBuf> {
+    // SAFETY: plain data, filled in by dladdr when it succeeds.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; `info` is writable.
+    let found = unsafe { libc::dladdr(own_path as *const c_void, &raw mut info) } != 0;
+    if !found || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gave a C string that lives as long as the loaded object: this one.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+}
+
+fn open(path: &Path, flags: i32) -> Result<*mut c_void, String> {
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+    // SAFETY: a C string. The library's initialisers do nothing but Rust's own.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
+    if !handle.is_null() {
+        return Ok(handle);
+    }
+    // SAFETY: dlerror returns null or a C string that is valid until the next dl call here.
+    let message = unsafe {
+        let message = libc::dlerror();
+        if message.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(message).to_string_lossy().into_owned()
+        }
+    };
+    Err(format!("cannot load {}: {message}", path.display()))
+}

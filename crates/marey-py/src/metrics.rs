@@ -1,0 +1,112 @@
+//! Python values as user metrics.
+
+use crate::error::checked;
+use crate::library::table;
+use crate::scope::utf8;
+use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, ValueTag};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PySequence, PyString, PyTuple};
+use std::ffi::c_void;
+
+/// A value that lives as long as the call that passes it on.
+enum Value {
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+}
+
+impl Value {
+    fn argument(&self, metric: u32) -> MetricArg {
+        let (tag, data, len): (_, *const c_void, _) = match self {
+            Self::Int(value) => (ValueTag::Int, (&raw const *value).cast(), 1),
+            Self::Float(value) => (ValueTag::Float, (&raw const *value).cast(), 1),
+            Self::Text(text) => (ValueTag::Text, text.as_ptr().cast(), text.len()),
+            Self::Ints(values) => (ValueTag::Ints, values.as_ptr().cast(), values.len()),
+            Self::Floats(values) => (ValueTag::Floats, values.as_ptr().cast(), values.len()),
+        };
+        MetricArg { metric, tag: tag as u32, data, len }
+    }
+}
+
+/// Passes the metrics of a dict to `add`, which takes them as the table's functions do.
+pub(crate) fn add(
+    metrics: &Bound<'_, PyDict>,
+    add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,
+) -> PyResult<()> {
+    let mut numbers = Vec::with_capacity(metrics.len());
+    let mut values = Vec::with_capacity(metrics.len());
+    for (name, value) in metrics {
+        let name = name.cast_into::<PyString>().map_err(|error| {
+            PyTypeError::new_err(format!("a metric's name must be a str: {error}"))
+        })?;
+        let name = utf8(&name)?;
+        // SAFETY: the text lives until the call returns.
+        let number = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        if number != NO_METRIC {
+            values.push(value_of(&name, &value)?);
+            numbers.push(number);
+        }
+    }
+    let arguments: Vec<_> =
+        numbers.iter().zip(&values).map(|(&number, value)| value.argument(number)).collect();
+    checked(|error| add(arguments.as_ptr(), arguments.len(), error))?;
+    Ok(())
+}
+
+fn value_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_instance_of::<PyInt>() {
+        return Ok(Value::Int(value.extract()?));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Value::Float(value.extract()?));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Value::Text(utf8(text)?.into_owned()));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return vector_of(name, value.cast::<PySequence>()?);
+    }
+    // Arrays and tensors of any library, and their scalars.
+    if let Ok(plain) = value.call_method0("tolist")
+        && !plain.is(value)
+    {
+        return value_of(name, &plain);
+    }
+    if let Ok(number) = value.extract::<i64>() {
+        return Ok(Value::Int(number));
+    }
+    if let Ok(number) = value.extract::<f64>() {
+        return Ok(Value::Float(number));
+    }
+    Err(PyTypeError::new_err(format!(
+        "metric {name:?} must be an int, a float, a str or a sequence of numbers, not {}",
+        value.get_type().name()?
+    )))
+}
+
+fn vector_of(name: &str, values: &Bound<'_, PySequence>) -> PyResult<Value> {
+    let mut ints = Vec::new();
+    let mut floats = Vec::new();
+    let mut is_int = true;
+    for value in values.try_iter()? {
+        match value_of(name, &value?)? {
+            Value::Int(value) => {
+                ints.push(value);
+                floats.push(value as f64);
+            }
+            Value::Float(value) => {
+                is_int = false;
+                floats.push(value);
+            }
+            Value::Text(_) | Value::Ints(_) | Value::Floats(_) => {
+                return Err(PyTypeError::new_err(format!(
+                    "metric {name:?} must be a flat sequence of numbers"
+                )));
+            }
+        }
+    }
+    Ok(if is_int { Value::Ints(ints) } else { Value::Floats(floats) })
+}

@@ -1,0 +1,253 @@
+//! The calls on sessions.
+
+use crate::error::checked;
+use crate::frames;
+use crate::library::{is_live, table};
+use marey_record::table::StartOptions;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ffi::{OsStr, OsString, c_void};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// All sessions, in the table's calls.
+const ALL: i64 = -1;
+
+/// Starts a session; returns its number.
+#[pyfunction]
+#[pyo3(signature = (name, *, python_context, msgpack, flush_phases, quiet_if_empty))]
+fn start(
+    py: Python<'_>,
+    name: PathBuf,
+    python_context: bool,
+    msgpack: bool,
+    flush_phases: bool,
+    quiet_if_empty: bool,
+) -> PyResult<i64> {
+    if python_context {
+        frames::enable_frames(py)?;
+    }
+    let name = name.as_os_str().as_bytes();
+    let options = StartOptions {
+        size: size_of::<StartOptions>(),
+        name: name.as_ptr().cast(),
+        name_len: name.len(),
+        context: u32::from(python_context),
+        format: u32::from(msgpack),
+        flush_phases: u32::from(flush_phases),
+        quiet_if_empty: u32::from(quiet_if_empty),
+    };
+    // SAFETY: the options live until the call returns.
+    checked(|error| unsafe { (table().start)(&raw const options, error) })
+}
+
+/// Numbers of the sessions that are alive, lowest first.
+#[pyfunction]
+fn sessions() -> Vec<i64> {
+    const MOST: usize = 64;
+    let mut alive = [0; MOST];
+    // SAFETY: room for as many numbers as is said.
+    let len = unsafe { (table().sessions)(alive.as_mut_ptr(), alive.len()) };
+    alive.into_iter().take(len).collect()
+}
+
+/// Lets a session, or all of them, record.
+#[pyfunction]
+#[pyo3(signature = (session=None))]
+fn activate(session: Option<i64>) -> PyResult<()> {
+    // SAFETY: plain numbers and our buffer.
+    checked(|error| unsafe { (table().activate)(session.unwrap_or(ALL), error) })?;
+    Ok(())
+}
+
+/// Stops a session, or all of them, from recording.
+#[pyfunction]
+#[pyo3(signature = (session=None))]
+fn deactivate(session: Option<i64>) -> PyResult<()> {
+    // SAFETY: as above.
+    checked(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL), error) })?;
+    Ok(())
+}
+
+/// Ends a session, or all of them, and writes the files; returns their paths.
+#[pyfunction]
+#[pyo3(signature = (session=None, output_format=""))]
+fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
+    let mut paths: Vec<OsString> = Vec::new();
+    let context = Pointer((&raw mut paths).cast());
+    py.detach(|| {
+        let context = &context;
+        checked(|error| {
+            // SAFETY: the text and the list live until the call returns; `push_path` takes the list.
+            unsafe {
+                (table().finalize)(
+                    session.unwrap_or(ALL),
+                    output_format.as_ptr().cast(),
+                    output_format.len(),
+                    Some(push_path),
+                    context.0,
+                    error,
+                )
+            }
+        })
+    })?;
+    Ok(paths)
+}
+
+/// A pointer that goes with a call into a closure which runs on the same thread.
+struct Pointer(*mut c_void);
+
+// SAFETY: see above; nothing else has it meanwhile.
+unsafe impl Send for Pointer {}
+// SAFETY: as above.
+unsafe impl Sync for Pointer {}
+
+unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usize) {
+    // SAFETY: `finalize` passes its list, and the library `len` readable bytes.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(bytes, len);
+        (*context.cast::<Vec<OsString>>()).push(OsString::from_vec(bytes.to_vec()));
+    }
+}
+
+/// Appends what the library passes to the `Vec<u8>` that is the context.
+pub(crate) unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: *const u8, len: usize) {
+    // SAFETY: the callers of this file and of `scope` pass a buffer, and the library `len` readable
+    // bytes.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(bytes, len);
+        (*context.cast::<Vec<u8>>()).extend_from_slice(bytes);
+    }
+}
+
+/// A phase's document.
+#[pyfunction]
+fn get_data<'py>(
+    py: Python<'py>,
+    session: i64,
+    phase: u32,
+    output_format: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let mut document: Vec<u8> = Vec::new();
+    let context = Pointer((&raw mut document).cast());
+    py.detach(|| {
+        let context = &context;
+        checked(|error| {
+            // SAFETY: as in `finalize`.
+            unsafe {
+                (table().get_data)(
+                    session,
+                    phase,
+                    output_format.as_ptr().cast(),
+                    output_format.len(),
+                    Some(push_bytes),
+                    context.0,
+                    error,
+                )
+            }
+        })
+    })?;
+    Ok(PyBytes::new(py, &document))
+}
+
+/// Closes a session's phase; returns the next one's number.
+#[pyfunction]
+fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
+    // SAFETY: plain numbers and our buffer.
+    py.detach(|| checked(|error| unsafe { (table().advance_phase)(session, error) }))
+}
+
+/// Whether a phase will receive nothing more.
+#[pyfunction]
+fn is_phase_complete(session: i64, phase: u32) -> PyResult<bool> {
+    // SAFETY: as above.
+    Ok(checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) })? == 1)
+}
+
+/// Drops a phase's data, or that of all phases up to it.
+#[pyfunction]
+fn clear(session: i64, phase: u32, up_to: bool) -> PyResult<()> {
+    // SAFETY: as above.
+    checked(|error| unsafe { (table().clear)(session, phase, up_to, error) })?;
+    Ok(())
+}
+
+/// Depth of this thread's context as a session sees it, or `None` while nothing is recorded.
+#[pyfunction]
+fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
+    if !is_live() {
+        return Ok(None);
+    }
+    // SAFETY: as above.
+    let is_python = checked(|error| unsafe { (table().context)(session, error) })? == 1;
+    if is_python {
+        return Ok(Some(i64::from(frames::stack_depth(py)?)));
+    }
+    // SAFETY: as above.
+    checked(|error| unsafe { (table().depth)(session, error) }).map(Some)
+}
+
+/// Writes no file for a session if it records nothing.
+#[pyfunction]
+fn set_quiet_if_empty(session: i64) -> PyResult<()> {
+    // SAFETY: as above.
+    checked(|error| unsafe { (table().set_quiet_if_empty)(session, error) })?;
+    Ok(())
+}
+
+/// Writes every session's present state to its file, now.
+#[pyfunction]
+fn checkpoint(py: Python<'_>) {
+    py.detach(|| (table().checkpoint)());
+}
+
+/// To be called after a fork, in the parent.
+#[pyfunction]
+fn after_fork_in_parent() {
+    (table().after_fork_in_parent)();
+}
+
+/// Whether any session is alive.
+#[pyfunction]
+fn is_recording() -> bool {
+    is_live()
+}
+
+/// The path of the library that holds the recorder.
+#[pyfunction]
+fn library_path() -> Option<OsString> {
+    // SAFETY: plain data, filled in by dladdr; any address may be asked for.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        let address = (&raw const *table()).cast::<c_void>();
+        if libc::dladdr(address, &raw mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        let path = std::ffi::CStr::from_ptr(info.dli_fname);
+        Some(OsStr::from_bytes(path.to_bytes()).to_owned())
+    }
+}
+
+/// Adds the functions to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for function in [
+        wrap_pyfunction!(start, module)?,
+        wrap_pyfunction!(sessions, module)?,
+        wrap_pyfunction!(activate, module)?,
+        wrap_pyfunction!(deactivate, module)?,
+        wrap_pyfunction!(finalize, module)?,
+        wrap_pyfunction!(get_data, module)?,
+        wrap_pyfunction!(advance_phase, module)?,
+        wrap_pyfunction!(is_phase_complete, module)?,
+        wrap_pyfunction!(clear, module)?,
+        wrap_pyfunction!(depth, module)?,
+        wrap_pyfunction!(set_quiet_if_empty, module)?,
+        wrap_pyfunction!(checkpoint, module)?,
+        wrap_pyfunction!(after_fork_in_parent, module)?,
+        wrap_pyfunction!(is_recording, module)?,
+        wrap_pyfunction!(library_path, module)?,
+    ] {
+        module.add_function(function)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! What faces may ask of the recorder, in safe Rust. The C functions are shells over this.
+
+use crate::control::CONTROL;
+use crate::detached::Detached;
+use crate::error::Error;
+use crate::local;
+use crate::names;
+use crate::output::Format;
+use crate::session::{SessionId, SessionOptions};
+use crate::tree::PYTHON_ROOT;
+use crate::{checkpoint, clock, fork, recorder};
+use marey_model::context::{ContextSource, NodeKind};
+use marey_model::metric::{MetricError, MetricValue};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Notes the moment at which the library was loaded, from which the clock is calibrated.
+pub fn note_load() {
+    clock::note_load();
+}
+
+/// The word that is zero while no session is alive. Faces test it before they call anything.
+pub fn live_word() -> &'static AtomicU64 {
+    &CONTROL.live
+}
+
+/// Number of a name, for the calls below.
+pub fn intern(name: &str) -> u32 {
+    names::intern(name)
+}
+
+/// The name of a number.
+pub fn name(number: u32) -> Arc<str> {
+    names::name(number)
+}
+
+/// Number of a user metric's name, suffix included. `None` when the table of names is full.
+pub fn intern_metric(name: &str) -> Option<u32> {
+    names::intern_metric(name)
+}
+
+/// Enters a scope on this thread; returns its id, 0 when nothing is recorded.
+#[inline(always)]
+pub fn enter(name: u32, kind: NodeKind) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let leaf = python_leaf();
+    local::event(|local| local.enter(name, kind, leaf))
+}
+
+/// Leaves the innermost scope with that name (0: with any); returns its id, 0 when there is none.
+#[inline(always)]
+pub fn exit(name: u32) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    local::event(|local| local.exit(name))
+}
+
+/// Enters an operator, such as a kernel launch. Operators inside it are not recorded.
+pub fn enter_operator(name: u32) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let leaf = python_leaf();
+    local::event(|local| local.enter_operator(name, leaf))
+}
+
+/// Leaves the operator.
+pub fn exit_operator(name: u32) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    local::event(|local| local.exit_operator(name))
+}
+
+/// Sets a state on this thread until [`exit_state`].
+pub fn enter_state(name: u32) {
+    if CONTROL.is_live() {
+        let leaf = python_leaf();
+        local::event(|local| local.enter_state(name, leaf));
+    }
+}
+
+/// Ends the innermost state; the one around it holds again. Whether there was one.
+pub fn exit_state() -> bool {
+    CONTROL.is_live() && local::event(super::local::Local::exit_state)
+}
+
+/// Opens a training step on this thread, unless one is open.
+pub fn step_begin() {
+    if CONTROL.is_live() {
+        local::event(super::local::Local::step_begin);
+    }
+}
+
+/// The optimizer has stepped: closes the step and opens the next.
+pub fn step_end() {
+    if CONTROL.is_live() {
+        local::event(super::local::Local::step_end);
+    }
+}
+
+/// Adds user metrics, by the numbers of their names, to the innermost scope of this thread.
+pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+    if !CONTROL.is_live() {
+        return Ok(());
+    }
+    local::event(|local| Some(local.add_metrics(values))).unwrap_or(Ok(()))
+}
+
+/// Number of the innermost scope's name; 0 when this thread has entered none.
+pub fn top_name() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.top_name()) } else { 0 }
+}
+
+/// Enters a scope outside of any stack, below `parent` or below what the thread is in.
+pub fn enter_detached(
+    parent: Option<Arc<Detached>>,
+    name: u32,
+    kind: NodeKind,
+) -> Option<Arc<Detached>> {
+    if !CONTROL.is_live() {
+        return None;
+    }
+    Detached::enter(parent, name, kind, python_leaf())
+}
+
+// Python frames.
+
+/// Returns the node of the innermost Python frame of the calling thread.
+pub type FrameProvider = extern "C" fn() -> u32;
+
+static FRAME_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Registers the function that walks Python frames. It is called only while a session asks for
+/// such paths, on the thread that enters a scope.
+pub fn set_frame_provider(provider: FrameProvider) {
+    FRAME_PROVIDER.store(provider as *mut (), Ordering::Release);
+    fork::restart_is_callers();
+}
+
+#[inline(always)]
+pub(crate) fn python_leaf() -> u32 {
+    let wanted = CONTROL.python.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
+    if wanted == 0 { PYTHON_ROOT } else { ask_frame_provider() }
+}
+
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "an atomic cannot hold a function pointer")]
+fn ask_frame_provider() -> u32 {
+    let pointer = FRAME_PROVIDER.load(Ordering::Acquire);
+    if pointer.is_null() {
+        return PYTHON_ROOT;
+    }
+    // SAFETY: only `set_frame_provider` stores here, and it stores a `FrameProvider`.
+    let provider = unsafe { std::mem::transmute::<*mut (), FrameProvider>(pointer) };
+    provider()
+}
+
+/// The root of this thread's Python paths, and the number of its tree: nodes found under another
+/// number mean nothing any more.
+pub fn frame_root() -> (u32, u64) {
+    (PYTHON_ROOT, local::event(|local| local.tree.generation))
+}
+
+/// The node of a Python frame below another one.
+pub fn frame_child(parent: u32, name: u32) -> u32 {
+    // Frames are nobody's event: any session may find its scopes below them.
+    local::event(|local| local.child(parent, name, NodeKind::Frame, u64::MAX))
+}
+
+// Sessions.
+
+/// Starts a session, active at once; a live one with the same path is activated and returned.
+pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
+    recorder::start(options)
+}
+
+/// Lets a session record.
+pub fn activate(session: SessionId) -> Result<(), Error> {
+    recorder::activate(session)
+}
+
+/// Stops a session from recording.
+pub fn deactivate(session: SessionId) -> Result<(), Error> {
+    recorder::deactivate(session)
+}
+
+/// Ids of the sessions that are alive, lowest first.
+pub fn alive() -> Vec<SessionId> {
+    recorder::alive()
+}
+
+/// Ends a session and writes its files; returns their paths.
+pub fn finalize(session: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
+    recorder::finalize(session, format)
+}
+
+/// Ends a session and writes nothing.
+pub fn discard(session: SessionId) -> Result<(), Error> {
+    recorder::discard(session)
+}
+
+/// Closes the session's phase and opens the next, whose number is returned.
+pub fn advance_phase(session: SessionId) -> Result<u32, Error> {
+    recorder::advance_phase(session)
+}
+
+/// Whether a phase will receive nothing more.
+pub fn is_phase_complete(session: SessionId, phase: u32) -> Result<bool, Error> {
+    recorder::is_phase_complete(session, phase)
+}
+
+/// Drops a phase's data, or that of every phase up to it.
+pub fn clear(session: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
+    recorder::clear(session, phase, up_to)
+}
+
+/// A phase's profile as a document in memory.
+pub fn get_data(session: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
+    recorder::get_data(session, phase, format)
+}
+
+/// Scopes of this thread's stack that a session sees.
+pub fn depth(session: SessionId) -> Result<u32, Error> {
+    recorder::depth(session)
+}
+
+/// Where a session's paths come from.
+pub fn context(session: SessionId) -> Result<ContextSource, Error> {
+    recorder::context(session)
+}
+
+/// Writes no file for this session if it records nothing.
+pub fn set_quiet_if_empty(session: SessionId) -> Result<(), Error> {
+    recorder::set_quiet_if_empty(session)
+}
+
+/// Writes every session's present state to its file, now.
+pub fn write_checkpoints() {
+    recorder::write_checkpoints();
+}
+
+/// To be called after a fork, in the parent, by a face that has registered a frame provider.
+pub fn after_fork_in_parent() {
+    fork::after_fork_in_parent();
+    if CONTROL.is_live() {
+        checkpoint::ensure_running();
+    }
+}

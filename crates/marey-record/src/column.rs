@@ -1,0 +1,404 @@
+//! What one session keeps about the nodes of one thread: wall-time statistics and user metrics.
+
+use crate::arena::Arena;
+use crate::names;
+use crate::sketch;
+use marey_model::metric::{MetricError, MetricName, MetricValue};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One session's data about one thread. The owner of the thread is the only writer.
+#[derive(Debug, Default)]
+pub(crate) struct Column {
+    stats: Arena<Stats>,
+    sketches: Arena<Sketch>,
+    pages: Arena<Page>,
+    metrics: Arena<Metric>,
+    elements: Arena<AtomicU64>,
+    sketches_len: AtomicU32,
+    pages_len: AtomicU32,
+    metrics_len: AtomicU32,
+    elements_len: AtomicU32,
+}
+
+/// Wall time of one node, nanoseconds, and where the rest of it is.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    count: AtomicU64,
+    total: AtomicU64,
+    own: AtomicU64,
+    min: AtomicU64,
+    max: AtomicU64,
+    /// Sketch number plus one; none while there is at most one entry.
+    sketch: AtomicU32,
+    /// First metric's number plus one.
+    metrics: AtomicU32,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            count: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            own: AtomicU64::new(0),
+            min: AtomicU64::new(u64::MAX),
+            max: AtomicU64::new(0),
+            sketch: AtomicU32::new(0),
+            metrics: AtomicU32::new(0),
+        }
+    }
+}
+
+/// For every power of two, the page that counts its buckets, plus one.
+#[derive(Debug)]
+struct Sketch([AtomicU32; sketch::PAGES as usize]);
+
+impl Default for Sketch {
+    fn default() -> Self {
+        Self([const { AtomicU32::new(0) }; sketch::PAGES as usize])
+    }
+}
+
+#[derive(Debug)]
+struct Page([AtomicU32; sketch::BUCKETS_PER_PAGE as usize]);
+
+impl Default for Page {
+    fn default() -> Self {
+        Self([const { AtomicU32::new(0) }; sketch::BUCKETS_PER_PAGE as usize])
+    }
+}
+
+/// One user metric of one node.
+#[derive(Debug, Default)]
+struct Metric {
+    name: AtomicU32,
+    /// A [`Tag`].
+    tag: AtomicU32,
+    /// The scalar's bits, or the first element's number.
+    value: AtomicU64,
+    /// Elements, for vectors.
+    len: AtomicU32,
+    /// Next metric of the node, plus one.
+    next: AtomicU32,
+}
+
+/// Type of a metric's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Tag {
+    Int = 1,
+    Float = 2,
+    Text = 3,
+    Ints = 4,
+    Floats = 5,
+}
+
+impl Tag {
+    fn from_u32(number: u32) -> Option<Self> {
+        [Self::Int, Self::Float, Self::Text, Self::Ints, Self::Floats]
+            .into_iter()
+            .find(|&tag| tag as u32 == number)
+    }
+}
+
+/// Adds to a word that has one writer: a load and a store, no locked instruction.
+#[inline(always)]
+fn add(word: &AtomicU64, value: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+}
+
+/// Takes the next number of an arena.
+fn next(len: &AtomicU32) -> u32 {
+    let number = len.load(Ordering::Relaxed);
+    len.store(number + 1, Ordering::Relaxed);
+    number
+}
+
+impl Column {
+    /// Adds one completed entry of `node`.
+    #[inline(always)]
+    pub(crate) fn record(&self, node: u32, nanos: u64, own_nanos: u64) {
+        let Some(stats) = self.stats.ensure(node) else { return };
+        let count = stats.count.load(Ordering::Relaxed);
+        stats.count.store(count + 1, Ordering::Relaxed);
+        add(&stats.total, nanos);
+        add(&stats.own, own_nanos);
+        let (min, max) = (stats.min.load(Ordering::Relaxed), stats.max.load(Ordering::Relaxed));
+        if nanos < min {
+            stats.min.store(nanos, Ordering::Relaxed);
+        }
+        if nanos > max {
+            stats.max.store(nanos, Ordering::Relaxed);
+        }
+        match count {
+            // A single entry is its own minimum: no sketch yet.
+            0 => {}
+            1 => {
+                self.count_bucket(stats, min);
+                self.count_bucket(stats, nanos);
+            }
+            _ => self.count_bucket(stats, nanos),
+        }
+    }
+
+    #[inline(always)]
+    fn count_bucket(&self, stats: &Stats, nanos: u64) {
+        let bucket = sketch::bucket(nanos);
+        let within = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
+        let page = self.page(stats, bucket / sketch::BUCKETS_PER_PAGE);
+        if let Some(counter) = page.and_then(|page| page.0.get(within)) {
+            counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn page(&self, stats: &Stats, power: u32) -> Option<&Page> {
+        let sketch = match stats.sketch.load(Ordering::Relaxed) {
+            0 => self.make_sketch(stats)?,
+            number => self.sketches.get(number - 1)?,
+        };
+        let slot = sketch.0.get(power as usize)?;
+        match slot.load(Ordering::Relaxed) {
+            0 => self.make_page(slot),
+            number => self.pages.get(number - 1),
+        }
+    }
+
+    #[cold]
+    fn make_sketch(&self, stats: &Stats) -> Option<&Sketch> {
+        let number = next(&self.sketches_len);
+        let sketch = self.sketches.ensure(number)?;
+        stats.sketch.store(number + 1, Ordering::Release);
+        Some(sketch)
+    }
+
+    #[cold]
+    fn make_page(&self, slot: &AtomicU32) -> Option<&Page> {
+        let number = next(&self.pages_len);
+        let page = self.pages.ensure(number)?;
+        slot.store(number + 1, Ordering::Release);
+        Some(page)
+    }
+
+    /// Adds a user's value to `node`.
+    pub(crate) fn add_metric(
+        &self,
+        node: u32,
+        number: u32,
+        name: &MetricName,
+        new: &MetricValue,
+    ) -> Result<(), MetricError> {
+        let Some(stats) = self.stats.ensure(node) else { return Ok(()) };
+        if let Some(metric) = self.metrics_of(stats).find(|metric| metric.is(number)) {
+            let mut value = self.value(metric);
+            value.update(new, name.aggregation(), name.key())?;
+            self.store(metric, &value);
+            return Ok(());
+        }
+        let position = next(&self.metrics_len);
+        let Some(metric) = self.metrics.ensure(position) else { return Ok(()) };
+        metric.name.store(number, Ordering::Relaxed);
+        metric.next.store(stats.metrics.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.store(metric, new);
+        stats.metrics.store(position + 1, Ordering::Release);
+        Ok(())
+    }
+
+    fn metrics_of(&self, stats: &Stats) -> impl Iterator<Item = &Metric> {
+        let mut number = stats.metrics.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let metric = self.metrics.get(number.checked_sub(1)?)?;
+            number = metric.next.load(Ordering::Relaxed);
+            Some(metric)
+        })
+    }
+
+    fn value(&self, metric: &Metric) -> MetricValue {
+        let bits = metric.value.load(Ordering::Relaxed);
+        let elements = || {
+            let len = metric.len.load(Ordering::Relaxed);
+            (0..len).map(move |offset| {
+                let element = self.elements.get((bits as u32).wrapping_add(offset));
+                element.map_or(0, |element| element.load(Ordering::Relaxed))
+            })
+        };
+        match Tag::from_u32(metric.tag.load(Ordering::Relaxed)) {
+            Some(Tag::Float) => MetricValue::Float(f64::from_bits(bits)),
+            Some(Tag::Text) => MetricValue::Text((*names::name(bits as u32)).into()),
+            Some(Tag::Ints) => MetricValue::Ints(elements().map(u64::cast_signed).collect()),
+            Some(Tag::Floats) => MetricValue::Floats(elements().map(f64::from_bits).collect()),
+            Some(Tag::Int) | None => MetricValue::Int(bits.cast_signed()),
+        }
+    }
+
+    /// Stores a value. A vector that keeps its length keeps its place.
+    fn store(&self, metric: &Metric, value: &MetricValue) {
+        let (tag, bits) = match value {
+            MetricValue::Int(value) => (Tag::Int, value.cast_unsigned()),
+            MetricValue::Float(value) => (Tag::Float, value.to_bits()),
+            MetricValue::Text(text) => (Tag::Text, u64::from(names::intern(text))),
+            MetricValue::Ints(values) => {
+                let first = self.place(metric, values.iter().map(|value| value.cast_unsigned()));
+                (Tag::Ints, first)
+            }
+            MetricValue::Floats(values) => {
+                (Tag::Floats, self.place(metric, values.iter().map(|value| value.to_bits())))
+            }
+        };
+        metric.value.store(bits, Ordering::Relaxed);
+        metric.tag.store(tag as u32, Ordering::Relaxed);
+    }
+
+    fn place(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {
+        let len = bits.len() as u32;
+        let held = metric.len.load(Ordering::Relaxed);
+        let is_held = metric.tag.load(Ordering::Relaxed) != 0 && held == len;
+        let first = if is_held {
+            metric.value.load(Ordering::Relaxed) as u32
+        } else {
+            let first = self.elements_len.load(Ordering::Relaxed);
+            self.elements_len.store(first + len, Ordering::Relaxed);
+            first
+        };
+        for (position, bits) in (first..).zip(bits) {
+            if let Some(element) = self.elements.ensure(position) {
+                element.store(bits, Ordering::Relaxed);
+            }
+        }
+        metric.len.store(len, Ordering::Relaxed);
+        u64::from(first)
+    }
+
+    /// A copy of what `node` holds. Torn unless an event is kept out, see [`crate::seq::Seq::read`].
+    pub(crate) fn copy(&self, node: u32) -> NodeData {
+        let Some(stats) = self.stats.get(node) else { return NodeData::default() };
+        let count = stats.count.load(Ordering::Relaxed);
+        let (min, max) = (stats.min.load(Ordering::Relaxed), stats.max.load(Ordering::Relaxed));
+        let mut buckets = self.buckets(stats);
+        if buckets.is_empty() && count > 0 {
+            buckets = vec![(sketch::bucket(min), 1)];
+        }
+        let mut metrics: Vec<_> = self
+            .metrics_of(stats)
+            .map(|metric| (metric.name.load(Ordering::Relaxed), self.value(metric)))
+            .collect();
+        // The list grows at its head.
+        metrics.reverse();
+        NodeData {
+            count,
+            total_nanos: stats.total.load(Ordering::Relaxed),
+            own_nanos: stats.own.load(Ordering::Relaxed),
+            min_nanos: min,
+            max_nanos: max,
+            buckets,
+            metrics,
+        }
+    }
+
+    fn buckets(&self, stats: &Stats) -> Vec<(u32, u64)> {
+        let number = stats.sketch.load(Ordering::Acquire);
+        let Some(sketch) = number.checked_sub(1).and_then(|number| self.sketches.get(number))
+        else {
+            return Vec::new();
+        };
+        let mut buckets = Vec::new();
+        for (power, slot) in (0..).zip(&sketch.0) {
+            let number = slot.load(Ordering::Acquire);
+            let Some(page) = number.checked_sub(1).and_then(|number| self.pages.get(number)) else {
+                continue;
+            };
+            for (within, counter) in (0..).zip(&page.0) {
+                let count = counter.load(Ordering::Relaxed);
+                if count > 0 {
+                    let bucket = power * sketch::BUCKETS_PER_PAGE + within;
+                    buckets.push((bucket, u64::from(count)));
+                }
+            }
+        }
+        buckets
+    }
+}
+
+impl Metric {
+    fn is(&self, number: u32) -> bool {
+        self.name.load(Ordering::Relaxed) == number
+    }
+}
+
+/// What a session knows about a node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeData {
+    pub(crate) count: u64,
+    pub(crate) total_nanos: u64,
+    pub(crate) own_nanos: u64,
+    pub(crate) min_nanos: u64,
+    pub(crate) max_nanos: u64,
+    /// Counted buckets of the sketch, ascending.
+    pub(crate) buckets: Vec<(u32, u64)>,
+    /// Metric numbers and values, first seen first.
+    pub(crate) metrics: Vec<(u32, MetricValue)>,
+}
+
+impl Default for NodeData {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            total_nanos: 0,
+            own_nanos: 0,
+            min_nanos: u64::MAX,
+            max_nanos: 0,
+            buckets: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
+}
+
+impl NodeData {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.metrics.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_and_sketch_agree_with_the_entries() {
+        let column = Column::default();
+        for nanos in [10, 1_000, 5, 1_000_000] {
+            column.record(3, nanos, nanos / 2);
+        }
+        let data = column.copy(3);
+        assert_eq!((data.count, data.total_nanos, data.own_nanos), (4, 1_001_015, 500_507));
+        assert_eq!((data.min_nanos, data.max_nanos), (5, 1_000_000));
+        assert_eq!(data.buckets.iter().map(|&(_, count)| count).sum::<u64>(), 4);
+        assert!(column.copy(4).is_empty());
+    }
+
+    #[test]
+    fn a_single_entry_needs_no_sketch_and_still_has_its_bucket() {
+        let column = Column::default();
+        column.record(0, 77, 77);
+        assert_eq!(column.sketches_len.load(Ordering::Relaxed), 0);
+        assert_eq!(column.copy(0).buckets, [(sketch::bucket(77), 1)]);
+    }
+
+    #[test]
+    fn metrics_keep_their_order_and_vectors_their_place() {
+        let column = Column::default();
+        let number = names::intern_metric("column::v").unwrap();
+        let name = names::metric(number).unwrap();
+        for _ in 0..3 {
+            column.add_metric(9, number, &name, &MetricValue::Ints(vec![1, 2])).unwrap();
+        }
+        let other = names::intern_metric("column::w (pty)").unwrap();
+        let other_name = names::metric(other).unwrap();
+        column.add_metric(9, other, &other_name, &MetricValue::Float(0.5)).unwrap();
+        let data = column.copy(9);
+        let expected =
+            vec![(number, MetricValue::Ints(vec![3, 6])), (other, MetricValue::Float(0.5))];
+        assert_eq!(data.metrics, expected);
+        assert_eq!(column.elements_len.load(Ordering::Relaxed), 2);
+        assert!(column.add_metric(9, number, &name, &MetricValue::Int(1)).is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! The few words that every event reads: which sessions live, which record, and the epoch.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Most sessions alive at a time: one bit each.
+pub(crate) const MAX_SESSIONS: u32 = u64::BITS;
+
+/// The words, on a cache line of their own; written only when sessions change.
+#[repr(C, align(64))]
+pub(crate) struct Control {
+    /// Sessions that exist, active or not. Zero is "off".
+    pub(crate) live: AtomicU64,
+    /// Sessions that record now.
+    pub(crate) active: AtomicU64,
+    /// Sessions, of those alive, whose paths are Python frames.
+    pub(crate) python: AtomicU64,
+    /// Grows whenever recording starts from nothing; a thread with an older tree begins anew.
+    pub(crate) epoch: AtomicU64,
+}
+
+pub(crate) static CONTROL: Control = Control {
+    live: AtomicU64::new(0),
+    active: AtomicU64::new(0),
+    python: AtomicU64::new(0),
+    epoch: AtomicU64::new(0),
+};
+
+impl Control {
+    /// Whether any session exists.
+    #[inline(always)]
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The bit of a slot.
+#[inline(always)]
+pub(crate) const fn bit(slot: u32) -> u64 {
+    1 << slot
+}
+
+/// The slots of a mask, lowest first.
+#[inline(always)]
+pub(crate) fn slots(mut mask: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let slot = mask.trailing_zeros();
+        mask &= mask - 1;
+        Some(slot)
+    })
+}

@@ -1,0 +1,133 @@
+//! Scopes that do not lie on a thread's stack: those of coroutines, which interleave.
+//!
+//! Such a scope knows its parent itself. Whoever enters it keeps it, hands it to the scopes inside
+//! it, and leaves it in any order and on any thread.
+
+use crate::clock;
+use crate::control::CONTROL;
+use crate::local::{self, Local, Place};
+use crate::tree::PYTHON_ROOT;
+use marey_model::context::NodeKind;
+use marey_model::metric::{MetricError, MetricValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An entered scope outside of any stack.
+#[derive(Debug)]
+pub struct Detached {
+    parent: Option<Arc<Detached>>,
+    name: u32,
+    kind: NodeKind,
+    state: u32,
+    sessions: u64,
+    epoch: u64,
+    start_ticks: u64,
+    child_nanos: AtomicU64,
+    is_left: AtomicBool,
+    id: u64,
+    /// Where it is in the tree of the thread that entered it.
+    generation: u64,
+    place: Place,
+}
+
+impl Detached {
+    /// Enters a scope below `parent`, or below what the thread is in. `None` if the thread cannot
+    /// record.
+    pub fn enter(
+        parent: Option<Arc<Self>>,
+        name: u32,
+        kind: NodeKind,
+        python_leaf: u32,
+    ) -> Option<Arc<Self>> {
+        local::event(|local| {
+            let active = CONTROL.active.load(Ordering::Relaxed);
+            let python = active & CONTROL.python.load(Ordering::Relaxed);
+            let epoch = CONTROL.epoch.load(Ordering::Relaxed);
+            let parent = parent.filter(|parent| parent.epoch == epoch);
+            let mut above = match &parent {
+                Some(parent) => parent.place_in(local),
+                None => local.place(),
+            };
+            above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+            Some(Arc::new(Self {
+                parent,
+                name,
+                kind,
+                state: local.state_name(),
+                sessions: active,
+                epoch,
+                start_ticks: clock::ticks(),
+                child_nanos: AtomicU64::new(0),
+                is_left: AtomicBool::new(false),
+                id: local.next_id(),
+                generation: local.tree.generation,
+                place: local.below(above, name, kind, active, python),
+            }))
+        })
+    }
+
+    /// Number of the scope's name.
+    pub fn name(&self) -> u32 {
+        self.name
+    }
+
+    /// The scope around this one.
+    pub fn parent(&self) -> Option<&Arc<Self>> {
+        self.parent.as_ref()
+    }
+
+    /// The scope's id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether it was left.
+    pub fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the scope; a second time does nothing.
+    pub fn exit(&self) {
+        let now = clock::ticks();
+        if self.is_left.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        local::event(|local| {
+            if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+                return;
+            }
+            let nanos = clock::nanos(now.saturating_sub(self.start_ticks));
+            let own = nanos.saturating_sub(self.child_nanos.load(Ordering::Relaxed));
+            let place = self.place_in(local);
+            local.record(place, self.sessions, nanos, own);
+            if let Some(parent) = &self.parent {
+                parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Adds user metrics to the scope.
+    pub fn add_metrics(&self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+        let added = local::event(|local| {
+            if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+                return None;
+            }
+            let place = self.place_in(local);
+            Some(local.add_metrics_at(place, self.state, self.sessions, values))
+        });
+        added.unwrap_or(Ok(()))
+    }
+
+    /// Where the scope is in the caller's tree; its path is made there if need be.
+    fn place_in(&self, local: &mut Local) -> Place {
+        if self.generation == local.tree.generation {
+            return self.place;
+        }
+        let python = self.sessions & CONTROL.python.load(Ordering::Relaxed);
+        let above = match &self.parent {
+            Some(parent) => parent.place_in(local),
+            None => local.place(),
+        };
+        local.below(above, self.name, self.kind, self.sessions, python)
+    }
+}

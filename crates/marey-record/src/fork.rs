@@ -1,0 +1,78 @@
+//! What a fork does to the recorder: nothing in the parent, and a fresh start in the child.
+
+use crate::checkpoint;
+use crate::names;
+use crate::recorder;
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static CHECKPOINTS_STOPPED: AtomicBool = AtomicBool::new(false);
+static RESTART_IS_OURS: AtomicBool = AtomicBool::new(true);
+
+thread_local! {
+    /// Our locks, from before the fork until after it.
+    static HELD: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+}
+
+/// Installs the handlers, once; and the one that writes the files when the process ends.
+#[expect(unsafe_code, reason = "pthread_atfork and atexit take C functions")]
+pub(crate) fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: the functions live as long as the library, which is never unloaded: its
+        // thread-local destructors pin it.
+        unsafe {
+            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
+            libc::atexit(at_exit);
+        }
+    });
+}
+
+/// Leaves it to the caller to start the background thread again after a fork.
+///
+/// CPython warns of threads right after a fork, in the parent: it calls
+/// [`after_fork_in_parent`] when that is over.
+pub(crate) fn restart_is_callers() {
+    RESTART_IS_OURS.store(false, Ordering::Relaxed);
+}
+
+/// Starts the background thread again, if a fork stopped it.
+pub(crate) fn after_fork_in_parent() {
+    if CHECKPOINTS_STOPPED.swap(false, Ordering::SeqCst) {
+        checkpoint::ensure_running();
+    }
+}
+
+extern "C" fn before() {
+    if checkpoint::stop() {
+        CHECKPOINTS_STOPPED.store(true, Ordering::SeqCst);
+    }
+    let held: Box<dyn Any> = Box::new((recorder::hold(), names::hold()));
+    HELD.with_borrow_mut(|slot| *slot = Some(held));
+}
+
+extern "C" fn after_in_parent() {
+    HELD.with_borrow_mut(Option::take);
+    if RESTART_IS_OURS.load(Ordering::Relaxed) {
+        after_fork_in_parent();
+    }
+}
+
+extern "C" fn after_in_child() {
+    HELD.with_borrow_mut(Option::take);
+    checkpoint::forget();
+    recorder::begin_child();
+    if CHECKPOINTS_STOPPED.swap(false, Ordering::SeqCst) {
+        checkpoint::ensure_running();
+    }
+}
+
+extern "C" fn at_exit() {
+    for id in recorder::alive() {
+        // The process is over; what cannot be written now has been checkpointed before.
+        drop(recorder::finalize(id, None));
+    }
+    checkpoint::stop();
+}

@@ -1,0 +1,33 @@
+//! Counters of what was lost in this process, by cause.
+
+use crate::sync::{AtomicU64, Ordering};
+use marey_model::loss::LossCause;
+
+static COUNTS: [AtomicU64; LossCause::COUNT] = [const { AtomicU64::new(0) }; LossCause::COUNT];
+
+/// Counts one loss.
+#[cold]
+pub(crate) fn count(cause: LossCause) {
+    add(cause, 1);
+}
+
+/// Counts several losses of one cause.
+pub(crate) fn add(cause: LossCause, n: u64) {
+    if let Some(counter) = COUNTS.get(cause as usize) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// What was lost so far.
+pub(crate) fn snapshot() -> [(LossCause, u64); LossCause::COUNT] {
+    LossCause::ALL.map(|cause| {
+        (cause, COUNTS.get(cause as usize).map_or(0, |counter| counter.load(Ordering::Relaxed)))
+    })
+}
+
+/// Forgets everything, for the child of a fork.
+pub(crate) fn reset() {
+    for counter in &COUNTS {
+        counter.store(0, Ordering::Relaxed);
+    }
+}

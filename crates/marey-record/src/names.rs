@@ -1,0 +1,112 @@
+//! Names as numbers: the process's table of interned strings, and of metric names.
+//!
+//! A hot path never comes here: faces keep the number of a name beside the name.
+
+use crate::losses;
+use marey_model::{loss::LossCause, metric::MetricName};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+/// What stands for a name that was not kept.
+pub(crate) const LOST_NAME: &str = "<lost>";
+/// Number of [`LOST_NAME`].
+pub(crate) const LOST: u32 = 1;
+/// Most bytes of names that are kept.
+const MAX_BYTES: usize = 64 << 20;
+
+static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
+    let mut table = Table::default();
+    // Number 0 is "no name".
+    table.insert("", Arc::from(""));
+    table.insert(LOST_NAME, Arc::from(LOST_NAME));
+    RwLock::new(table)
+});
+
+static METRICS: LazyLock<RwLock<Table<Arc<MetricName>>>> = LazyLock::new(RwLock::default);
+
+struct Table<T> {
+    numbers: HashMap<Box<str>, u32>,
+    values: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { numbers: HashMap::new(), values: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<T: Clone> Table<T> {
+    fn insert(&mut self, name: &str, value: T) -> u32 {
+        let number = self.values.len() as u32;
+        self.bytes += 2 * name.len() + 64;
+        self.values.push(value);
+        self.numbers.insert(name.into(), number);
+        number
+    }
+}
+
+/// The number of a name.
+pub(crate) fn intern(name: &str) -> u32 {
+    number_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
+}
+
+/// The name of a number.
+pub(crate) fn name(number: u32) -> Arc<str> {
+    let table = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
+}
+
+/// The number of a metric's name as the user writes it, suffix included. `None` when full.
+pub(crate) fn intern_metric(name: &str) -> Option<u32> {
+    number_in(&METRICS, name, |name| Arc::new(MetricName::parse(name)))
+}
+
+/// The metric of a number.
+pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
+    METRICS.read().unwrap_or_else(PoisonError::into_inner).values.get(number as usize).cloned()
+}
+
+fn number_in<T: Clone>(
+    table: &RwLock<Table<T>>,
+    name: &str,
+    make: impl Fn(&str) -> T,
+) -> Option<u32> {
+    let known = |table: &Table<T>| table.numbers.get(name).copied();
+    if let Some(number) = known(&table.read().unwrap_or_else(PoisonError::into_inner)) {
+        return Some(number);
+    }
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(number) = known(&table) {
+        return Some(number);
+    }
+    if table.bytes + name.len() > MAX_BYTES {
+        losses::count(LossCause::Names);
+        return None;
+    }
+    Some(table.insert(name, make(name)))
+}
+
+/// Keeps both tables still while the process forks: the child must not find a lock held by a thread
+/// that it does not have.
+pub(crate) fn hold() -> impl Sized {
+    (
+        NAMES.write().unwrap_or_else(PoisonError::into_inner),
+        METRICS.write().unwrap_or_else(PoisonError::into_inner),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_number() {
+        let a = intern("names::a");
+        assert_eq!(a, intern("names::a"));
+        assert_ne!(a, intern("names::b"));
+        assert_eq!(&*name(a), "names::a");
+        assert_eq!(&*name(LOST), LOST_NAME);
+        assert_eq!(&*name(u32::MAX), LOST_NAME);
+    }
+}

@@ -1,0 +1,205 @@
+//! Proton's `.hatchet` document: `[ROOT, DEVICES]`, four spaces a level, keys sorted.
+
+use super::json::{float, string};
+use super::{Document, Meta, meta, node_metrics};
+use crate::merged::{MergedNode, ROOT};
+use crate::names;
+use marey_model::context::ROOT_NAME;
+use marey_model::metric::MetricValue;
+use std::io::{self, Write};
+
+/// Writes the document with a line break before and after it, as Proton does.
+pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"\n[\n")?;
+    write_tree(document, out)?;
+    // The devices that ran kernels; this build records the host side.
+    out.write_all(b",\n    {}\n]\n")
+}
+
+/// Writes the nodes depth first, with a stack of its own: paths may be deeper than the thread's.
+fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    let mut open: Vec<(u32, usize)> = Vec::new();
+    begin(out, 1)?;
+    open.push((ROOT, 0));
+    while let Some((number, next)) = open.pop() {
+        let Some(node) = document.tree.node(number) else { continue };
+        let level = open.len() * 2 + 1;
+        if let Some(&child) = node.children.get(next) {
+            out.write_all(if next == 0 { b"[\n" } else { b",\n" })?;
+            begin(out, level + 2)?;
+            open.push((number, next + 1));
+            open.push((child, 0));
+        } else {
+            if node.children.is_empty() {
+                out.write_all(b"[]")?;
+            } else {
+                out.write_all(b"\n")?;
+                indent(out, level + 1)?;
+                out.write_all(b"]")?;
+            }
+            end(document, number, node, out, level)?;
+        }
+    }
+    Ok(())
+}
+
+fn begin(out: &mut impl Write, level: usize) -> io::Result<()> {
+    indent(out, level)?;
+    out.write_all(b"{\n")?;
+    indent(out, level + 1)?;
+    out.write_all(b"\"children\": ")
+}
+
+/// Writes what comes after the children.
+fn end(
+    document: &Document,
+    number: u32,
+    node: &MergedNode,
+    out: &mut impl Write,
+    level: usize,
+) -> io::Result<()> {
+    let is_root = number == ROOT;
+    out.write_all(b",\n")?;
+    field(out, level + 1, "frame")?;
+    out.write_all(b"{\n")?;
+    field(out, level + 2, "name")?;
+    if is_root {
+        string(out, ROOT_NAME)?;
+    } else {
+        string(out, &names::name(node.name))?;
+    }
+    out.write_all(b",\n")?;
+    field(out, level + 2, "type")?;
+    string(out, "function")?;
+    out.write_all(b"\n")?;
+    close(out, level + 1)?;
+    out.write_all(b",\n")?;
+    write_extras(document, is_root, node, out, level + 1)?;
+    field(out, level + 1, "metrics")?;
+    let metrics = if is_root { document.root_metrics() } else { node_metrics(node) };
+    write_metrics(&metrics, out, level + 1)?;
+    out.write_all(b"\n")?;
+    close(out, level)
+}
+
+/// What only marey writes; readers of the format pass over it.
+fn write_extras(
+    document: &Document,
+    is_root: bool,
+    node: &MergedNode,
+    out: &mut impl Write,
+    level: usize,
+) -> io::Result<()> {
+    field(out, level, "marey")?;
+    write!(out, "{{\"kind\": \"{}\"", node.kind.as_str())?;
+    if is_root {
+        write_meta(document.meta, out)?;
+    }
+    if node.wall.count > 0 {
+        out.write_all(b", \"sketch\": [")?;
+        for (at, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
+            write!(out, "{}[{bucket}, {count}]", if at == 0 { "" } else { ", " })?;
+        }
+        out.write_all(b"]")?;
+    }
+    if is_root {
+        write!(out, ", \"version\": {}", meta::VERSION)?;
+    }
+    out.write_all(b"},\n")
+}
+
+fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b", \"losses\": {")?;
+    for (at, (cause, count)) in meta.losses.iter().enumerate() {
+        write!(out, "{}\"{}\": {count}", if at == 0 { "" } else { ", " }, cause.as_str())?;
+    }
+    let overhead = &meta.overhead;
+    write!(
+        out,
+        "}}, \"overhead\": {{\"events\": {}, \"flushing_nanos\": {}, \"recording_nanos\": {}, \"scope_nanos\": ",
+        overhead.events, overhead.flushing_nanos, overhead.recording_nanos
+    )?;
+    float(out, overhead.scope_nanos)?;
+    let process = &meta.process;
+    write!(
+        out,
+        "}}, \"process\": {{\"complete\": {}, \"duration_nanos\": {}, \"host\": ",
+        process.complete, process.duration_nanos
+    )?;
+    string(out, &process.host)?;
+    write!(out, ", \"pid\": {}, \"rank\": ", process.pid)?;
+    match process.rank {
+        Some(rank) => write!(out, "{rank}")?,
+        None => out.write_all(b"null")?,
+    }
+    write!(out, ", \"start_unix_nanos\": {}}}", process.start_unix_nanos)
+}
+
+fn write_metrics(
+    metrics: &[(String, MetricValue)],
+    out: &mut impl Write,
+    level: usize,
+) -> io::Result<()> {
+    if metrics.is_empty() {
+        return out.write_all(b"{}");
+    }
+    out.write_all(b"{\n")?;
+    for (at, (key, value)) in metrics.iter().enumerate() {
+        out.write_all(if at == 0 { b"" } else { b",\n" })?;
+        field(out, level + 1, key)?;
+        match value {
+            MetricValue::Int(value) => write!(out, "{value}")?,
+            MetricValue::Float(value) => float(out, *value)?,
+            MetricValue::Text(text) => string(out, text)?,
+            MetricValue::Ints(values) => {
+                list(values, out, level + 2, |out, value| write!(out, "{value}"))?;
+            }
+            MetricValue::Floats(values) => {
+                list(values, out, level + 2, |out, value| float(out, *value))?;
+            }
+        }
+    }
+    out.write_all(b"\n")?;
+    close(out, level)
+}
+
+fn list<T, W: Write>(
+    values: &[T],
+    out: &mut W,
+    level: usize,
+    write: impl Fn(&mut W, &T) -> io::Result<()>,
+) -> io::Result<()> {
+    if values.is_empty() {
+        return out.write_all(b"[]");
+    }
+    for (at, value) in values.iter().enumerate() {
+        out.write_all(if at == 0 { b"[\n" } else { b",\n" })?;
+        indent(out, level)?;
+        write(out, value)?;
+    }
+    out.write_all(b"\n")?;
+    indent(out, level - 1)?;
+    out.write_all(b"]")
+}
+
+fn field(out: &mut impl Write, level: usize, key: &str) -> io::Result<()> {
+    indent(out, level)?;
+    string(out, key)?;
+    out.write_all(b": ")
+}
+
+fn close(out: &mut impl Write, level: usize) -> io::Result<()> {
+    indent(out, level)?;
+    out.write_all(b"}")
+}
+
+fn indent(out: &mut impl Write, level: usize) -> io::Result<()> {
+    const SPACES: [u8; 64] = [b' '; 64];
+    let mut left = level * 4;
+    while left > 0 {
+        let part = left.min(SPACES.len());
+        out.write_all(&SPACES[..part])?;
+        left -= part;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What leaves the recorder: profile documents, their formats, and the files they go to.
+
+mod file;
+mod hatchet;
+mod json;
+mod meta;
+mod msgpack;
+
+pub(crate) use self::file::Outputs;
+pub(crate) use self::meta::{Meta, Overhead, Process};
+
+use crate::error::Error;
+use crate::merged::{MergedNode, MergedTree, Wall};
+use crate::sketch;
+use marey_model::metric::{Aggregation, MetricValue};
+use marey_model::wall;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+/// A file format that a tree can be written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Proton's JSON.
+    #[default]
+    Hatchet,
+    /// The same document in MessagePack.
+    HatchetMsgpack,
+}
+
+impl Format {
+    /// The word in the API, which is the file's extension too.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hatchet => "hatchet",
+            Self::HatchetMsgpack => "hatchet_msgpack",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self, Error> {
+        match word {
+            "hatchet" => Ok(Self::Hatchet),
+            "hatchet_msgpack" => Ok(Self::HatchetMsgpack),
+            "chrome_trace" => Err(Error::FormatNeedsTrace),
+            _ => Err(Error::UnknownFormat(word.to_owned())),
+        }
+    }
+}
+
+/// A profile, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    pub(crate) tree: &'a MergedTree,
+    pub(crate) meta: &'a Meta,
+}
+
+impl Document<'_> {
+    /// Writes the document, piece by piece.
+    pub(crate) fn write(&self, format: Format, out: &mut impl Write) -> io::Result<()> {
+        match format {
+            Format::Hatchet => hatchet::write(self, out),
+            Format::HatchetMsgpack => msgpack::write(self, out),
+        }
+    }
+
+    /// The metrics of the root: a zero for every number that readers shall roll up, which is how
+    /// they know, and what was recorded outside any scope.
+    fn root_metrics(&self) -> Vec<(String, MetricValue)> {
+        let mut metrics = own_metrics(self.tree.root());
+        for node in self.tree.nodes() {
+            for (name, value) in &node.metrics {
+                let is_number = matches!(value, MetricValue::Int(_) | MetricValue::Float(_));
+                let is_new = !metrics.iter().any(|(key, _)| key == name.key());
+                if is_number && is_new && name.aggregation() == Aggregation::Inclusive {
+                    metrics.push((name.key().to_owned(), MetricValue::Int(0)));
+                }
+            }
+        }
+        metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
+        metrics
+    }
+}
+
+/// The metrics of a node, sorted by key.
+fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    let mut metrics = own_metrics(node);
+    metrics.extend(wall_metrics(&node.wall));
+    metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
+    metrics
+}
+
+fn own_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    node.metrics.iter().map(|(name, value)| (name.key().to_owned(), value.clone())).collect()
+}
+
+fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
+    if wall_time.count == 0 && wall_time.open == 0 {
+        return Vec::new();
+    }
+    let int = |value: u64| MetricValue::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    let mut metrics = vec![
+        (wall::COUNT.to_owned(), int(wall_time.count)),
+        (wall::TOTAL.to_owned(), int(wall_time.total_nanos)),
+        (wall::SELF.to_owned(), int(wall_time.own_nanos)),
+    ];
+    if wall_time.open > 0 {
+        metrics.push((wall::OPEN.to_owned(), int(wall_time.open)));
+    }
+    if wall_time.count > 0 {
+        metrics.push((wall::MIN.to_owned(), int(wall_time.min_nanos)));
+        metrics.push((wall::MAX.to_owned(), int(wall_time.max_nanos)));
+        let buckets = wall_time.sketch();
+        for (key, q) in [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)] {
+            // A bucket's middle may lie outside of what was seen.
+            let nanos = sketch::quantile_nanos(&buckets, q)
+                .map_or(0, |nanos| nanos.clamp(wall_time.min_nanos, wall_time.max_nanos));
+            metrics.push((key.to_owned(), int(nanos)));
+        }
+    }
+    metrics
+}

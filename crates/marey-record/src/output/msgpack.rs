@@ -1,0 +1,179 @@
+//! The same document in MessagePack, in Proton's order of keys.
+
+use super::{Document, Meta, meta, node_metrics};
+use crate::merged::{MergedNode, ROOT};
+use crate::names;
+use marey_model::context::ROOT_NAME;
+use marey_model::metric::MetricValue;
+use std::io::{self, Write};
+
+/// Writes `[ROOT, DEVICES]`.
+pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    array(out, 2)?;
+    let mut open: Vec<(u32, usize)> = vec![(ROOT, 0)];
+    begin(document, ROOT, out)?;
+    while let Some((number, next)) = open.pop() {
+        let Some(&child) = document.tree.node(number).and_then(|node| node.children.get(next))
+        else {
+            continue;
+        };
+        open.push((number, next + 1));
+        begin(document, child, out)?;
+        open.push((child, 0));
+    }
+    map(out, 0)
+}
+
+/// Writes a node up to and with the length of its list of children, which comes last.
+fn begin(document: &Document, number: u32, out: &mut impl Write) -> io::Result<()> {
+    let Some(node) = document.tree.node(number) else { return Ok(()) };
+    let is_root = number == ROOT;
+    map(out, 4)?;
+    text(out, "frame")?;
+    map(out, 2)?;
+    text(out, "name")?;
+    if is_root {
+        text(out, ROOT_NAME)?;
+    } else {
+        text(out, &names::name(node.name))?;
+    }
+    text(out, "type")?;
+    text(out, "function")?;
+    text(out, "metrics")?;
+    let metrics = if is_root { document.root_metrics() } else { node_metrics(node) };
+    map(out, metrics.len())?;
+    for (key, value) in &metrics {
+        text(out, key)?;
+        write_value(value, out)?;
+    }
+    text(out, "marey")?;
+    write_extras(document, is_root, node, out)?;
+    text(out, "children")?;
+    array(out, node.children.len())
+}
+
+fn write_extras(
+    document: &Document,
+    is_root: bool,
+    node: &MergedNode,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let has_sketch = node.wall.count > 0;
+    map(out, 1 + usize::from(has_sketch) + if is_root { 4 } else { 0 })?;
+    text(out, "kind")?;
+    text(out, node.kind.as_str())?;
+    if has_sketch {
+        text(out, "sketch")?;
+        let buckets = node.wall.sketch();
+        array(out, buckets.len())?;
+        for (bucket, count) in buckets {
+            array(out, 2)?;
+            uint(out, u64::from(bucket))?;
+            uint(out, count)?;
+        }
+    }
+    if is_root {
+        write_meta(document.meta, out)?;
+        text(out, "version")?;
+        uint(out, meta::VERSION)?;
+    }
+    Ok(())
+}
+
+fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    text(out, "losses")?;
+    map(out, meta.losses.len())?;
+    for (cause, count) in &meta.losses {
+        text(out, cause.as_str())?;
+        uint(out, *count)?;
+    }
+    text(out, "overhead")?;
+    map(out, 4)?;
+    text(out, "events")?;
+    uint(out, meta.overhead.events)?;
+    text(out, "flushing_nanos")?;
+    uint(out, meta.overhead.flushing_nanos)?;
+    text(out, "recording_nanos")?;
+    uint(out, meta.overhead.recording_nanos)?;
+    text(out, "scope_nanos")?;
+    float(out, meta.overhead.scope_nanos)?;
+    let process = &meta.process;
+    text(out, "process")?;
+    map(out, 6)?;
+    text(out, "complete")?;
+    out.write_all(&[if process.complete { 0xc3 } else { 0xc2 }])?;
+    text(out, "duration_nanos")?;
+    uint(out, process.duration_nanos)?;
+    text(out, "host")?;
+    text(out, &process.host)?;
+    text(out, "pid")?;
+    uint(out, u64::from(process.pid))?;
+    text(out, "rank")?;
+    match process.rank {
+        Some(rank) => uint(out, u64::from(rank))?,
+        None => out.write_all(&[0xc0])?,
+    }
+    text(out, "start_unix_nanos")?;
+    uint(out, process.start_unix_nanos)
+}
+
+fn write_value(value: &MetricValue, out: &mut impl Write) -> io::Result<()> {
+    match value {
+        MetricValue::Int(value) => int(out, *value),
+        MetricValue::Float(value) => float(out, *value),
+        MetricValue::Text(value) => text(out, value),
+        MetricValue::Ints(values) => {
+            array(out, values.len())?;
+            values.iter().try_for_each(|&value| int(out, value))
+        }
+        MetricValue::Floats(values) => {
+            array(out, values.len())?;
+            values.iter().try_for_each(|&value| float(out, value))
+        }
+    }
+}
+
+fn int(out: &mut impl Write, value: i64) -> io::Result<()> {
+    if let Ok(value) = u64::try_from(value) {
+        return uint(out, value);
+    }
+    out.write_all(&[0xd3])?;
+    out.write_all(&value.to_be_bytes())
+}
+
+fn uint(out: &mut impl Write, value: u64) -> io::Result<()> {
+    if let Ok(small) = u8::try_from(value)
+        && small < 0x80
+    {
+        return out.write_all(&[small]);
+    }
+    out.write_all(&[0xcf])?;
+    out.write_all(&value.to_be_bytes())
+}
+
+fn float(out: &mut impl Write, value: f64) -> io::Result<()> {
+    out.write_all(&[0xcb])?;
+    out.write_all(&value.to_be_bytes())
+}
+
+fn text(out: &mut impl Write, value: &str) -> io::Result<()> {
+    head(out, value.len(), 0xa0, 32, 0xdb)?;
+    out.write_all(value.as_bytes())
+}
+
+fn array(out: &mut impl Write, len: usize) -> io::Result<()> {
+    head(out, len, 0x90, 16, 0xdd)
+}
+
+fn map(out: &mut impl Write, len: usize) -> io::Result<()> {
+    head(out, len, 0x80, 16, 0xdf)
+}
+
+/// A length: in the type's byte when it is short, in four bytes after it when it is not.
+fn head(out: &mut impl Write, len: usize, short: u8, limit: usize, long: u8) -> io::Result<()> {
+    if len < limit {
+        return out.write_all(&[short | len as u8]);
+    }
+    out.write_all(&[long])?;
+    out.write_all(&(len as u32).to_be_bytes())
+}

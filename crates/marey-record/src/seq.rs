@@ -1,0 +1,88 @@
+//! The sequence number around a thread's events.
+//!
+//! It is odd while the owner is inside an event. Two things rest on it: a reader that finds the same
+//! even number before and after its loads has seen no half of an event ([`Seq::read`]), and after a
+//! change of the global masks and a [`heavy_fence`](crate::sync::heavy_fence), a thread seen outside
+//! an event will act on the new masks only ([`Seq::wait_outside_event`]).
+
+use crate::sync::{AtomicU64, Ordering, fence, light_fence};
+
+/// A thread's sequence number. The owner writes it, anybody reads it.
+#[derive(Debug)]
+pub struct Seq(AtomicU64);
+
+impl Default for Seq {
+    fn default() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl Seq {
+    /// Enters an event. `false` if the owner is inside one already (a signal handler interrupted
+    /// it): then nothing was changed, and the caller drops the event.
+    #[inline(always)]
+    pub fn begin(&self) -> bool {
+        let value = self.0.load(Ordering::Relaxed);
+        if value & 1 != 0 {
+            return false;
+        }
+        self.0.store(value + 1, Ordering::Relaxed);
+        // Readers that see the event's stores see the odd number too.
+        fence(Ordering::Release);
+        // The loads of the global masks stay behind the store above.
+        light_fence();
+        true
+    }
+
+    /// Leaves the event.
+    #[inline(always)]
+    pub fn end(&self) {
+        let value = self.0.load(Ordering::Relaxed);
+        self.0.store(value + 1, Ordering::Release);
+    }
+
+    /// Events that the owner has completed.
+    pub fn events(&self) -> u64 {
+        self.0.load(Ordering::Acquire) >> 1
+    }
+
+    /// Runs `load` until no event came between; `None` if that does not succeed `tries` times.
+    ///
+    /// `load` may see torn state: it must only copy atomics, and its result must be dropped unless
+    /// returned.
+    pub fn read<T>(&self, tries: u32, mut load: impl FnMut() -> T) -> Option<T> {
+        for _ in 0..tries {
+            let before = self.0.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let value = load();
+                fence(Ordering::Acquire);
+                if self.0.load(Ordering::Relaxed) == before {
+                    return Some(value);
+                }
+            }
+            wait();
+        }
+        None
+    }
+
+    /// Waits until the owner is outside the event that it is in, if any.
+    pub fn wait_outside_event(&self) {
+        let seen = self.0.load(Ordering::Acquire);
+        if seen & 1 == 0 {
+            return;
+        }
+        while self.0.load(Ordering::Acquire) == seen {
+            wait();
+        }
+    }
+}
+
+#[cfg(not(loom))]
+fn wait() {
+    std::thread::yield_now();
+}
+
+#[cfg(loom)]
+fn wait() {
+    loom::thread::yield_now();
+}

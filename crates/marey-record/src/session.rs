@@ -1,0 +1,80 @@
+//! Sessions: what one recording wants, where it stands, and what it holds beside the threads.
+
+use crate::clock::Pair;
+use crate::merged::{MergedTree, View};
+use crate::output::{Format, Outputs};
+use marey_model::context::ContextSource;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Number of a session; counts up from 0 in each process.
+pub type SessionId = u32;
+
+/// What a session shall be.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Path of the profile without its extension. Empty or `-`: standard output.
+    pub name: String,
+    /// Where paths come from.
+    pub context: ContextSource,
+    /// Format of the checkpoints, and of the end where `finalize` names none.
+    pub format: Format,
+    /// Write each phase to a file of its own as soon as it is closed.
+    pub flush_phases: bool,
+    /// Write no file if nothing was recorded.
+    pub quiet_if_empty: bool,
+}
+
+impl SessionOptions {
+    /// A session with the usual settings.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            context: ContextSource::Shadow,
+            format: Format::default(),
+            flush_phases: false,
+            quiet_if_empty: false,
+        }
+    }
+}
+
+/// A session that is alive.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) options: SessionOptions,
+    /// Path without extension: the name, the rank, and in a forked child the pid.
+    pub(crate) base: String,
+    /// Its bit in the masks and its column in every thread.
+    pub(crate) slot: u32,
+    /// The open phase; all before it are closed.
+    pub(crate) phase: u32,
+    /// Closed phases that were not cleared.
+    pub(crate) closed: BTreeMap<u32, ClosedPhase>,
+    /// What threads that are gone recorded in the open phase.
+    pub(crate) ended_threads: MergedTree,
+    pub(crate) started: Pair,
+    pub(crate) outputs: Arc<Mutex<Outputs>>,
+}
+
+/// A phase that will receive nothing more.
+#[derive(Clone, Debug)]
+pub(crate) struct ClosedPhase {
+    pub(crate) tree: Arc<MergedTree>,
+    pub(crate) is_written: bool,
+}
+
+impl Session {
+    pub(crate) fn view(&self) -> View {
+        View { slot: self.slot, context: self.options.context }
+    }
+
+    /// The path of a phase's file, without extension. Proton's rule: parts are numbered once there
+    /// is more than one phase.
+    pub(crate) fn base_of(&self, phase: u32) -> String {
+        let is_stdout = self.base.is_empty() || self.base == "-";
+        if self.phase == 0 || is_stdout {
+            return self.base.clone();
+        }
+        format!("{}.part_{phase}", self.base)
+    }
+}

@@ -1,0 +1,164 @@
+//! The part of a thread's recorder that other threads read.
+
+use crate::arena::Arena;
+use crate::column::{Column, NodeData};
+use crate::control::MAX_SESSIONS;
+use crate::seq::Seq;
+use crate::tree::Nodes;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// A thread's tree, its open scopes, and its columns. The owner is the only writer, except that
+/// [`ThreadTree::take_column`] takes a column away.
+#[derive(Debug)]
+pub(crate) struct ThreadTree {
+    /// Tells this tree from every other one of the process, also from an older one of its thread.
+    pub(crate) generation: u64,
+    pub(crate) seq: Seq,
+    pub(crate) nodes: Nodes,
+    pub(crate) frames: Arena<Frame>,
+    pub(crate) depth: AtomicU32,
+    columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
+}
+
+/// An entered scope. Whoever reads it from another thread must do so inside [`Seq::read`].
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) name: AtomicU32,
+    /// A `NodeKind` in the low byte, flags above.
+    pub(crate) kind_flags: AtomicU32,
+    pub(crate) shadow_node: AtomicU32,
+    pub(crate) python_node: AtomicU32,
+    /// Name of the state below which this frame's metrics go; 0 for none.
+    pub(crate) state: AtomicU32,
+    /// Sessions that saw the entry.
+    pub(crate) sessions: AtomicU64,
+    pub(crate) start_ticks: AtomicU64,
+    /// Time of the completed children.
+    pub(crate) child_nanos: AtomicU64,
+    pub(crate) id: AtomicU64,
+}
+
+/// A copy of an entered scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenFrame {
+    pub(crate) name: u32,
+    pub(crate) kind_flags: u32,
+    pub(crate) shadow_node: u32,
+    pub(crate) python_node: u32,
+    pub(crate) state: u32,
+    pub(crate) sessions: u64,
+    pub(crate) start_ticks: u64,
+    pub(crate) child_nanos: u64,
+    pub(crate) id: u64,
+}
+
+impl Frame {
+    pub(crate) fn copy(&self) -> OpenFrame {
+        OpenFrame {
+            name: self.name.load(Ordering::Relaxed),
+            kind_flags: self.kind_flags.load(Ordering::Relaxed),
+            shadow_node: self.shadow_node.load(Ordering::Relaxed),
+            python_node: self.python_node.load(Ordering::Relaxed),
+            state: self.state.load(Ordering::Relaxed),
+            sessions: self.sessions.load(Ordering::Relaxed),
+            start_ticks: self.start_ticks.load(Ordering::Relaxed),
+            child_nanos: self.child_nanos.load(Ordering::Relaxed),
+            id: self.id.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, frame: &OpenFrame) {
+        self.name.store(frame.name, Ordering::Relaxed);
+        self.kind_flags.store(frame.kind_flags, Ordering::Relaxed);
+        self.shadow_node.store(frame.shadow_node, Ordering::Relaxed);
+        self.python_node.store(frame.python_node, Ordering::Relaxed);
+        self.state.store(frame.state, Ordering::Relaxed);
+        self.sessions.store(frame.sessions, Ordering::Relaxed);
+        self.start_ticks.store(frame.start_ticks, Ordering::Relaxed);
+        self.child_nanos.store(frame.child_nanos, Ordering::Relaxed);
+        self.id.store(frame.id, Ordering::Relaxed);
+    }
+}
+
+impl ThreadTree {
+    pub(crate) fn new() -> Self {
+        static GENERATION: AtomicU64 = AtomicU64::new(1);
+        Self {
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            seq: Seq::default(),
+            nodes: Nodes::default(),
+            frames: Arena::default(),
+            depth: AtomicU32::new(0),
+            columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        }
+    }
+
+    /// The owner's column of a session, made if there is none. Only inside an event.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "columns are reached through published pointers")]
+    pub(crate) fn column(&self, slot: u32) -> Option<&Column> {
+        let pointer = self.columns.get(slot as usize)?;
+        let mut column = pointer.load(Ordering::Relaxed);
+        if column.is_null() {
+            column = Box::into_raw(Box::default());
+            pointer.store(column, Ordering::Release);
+        }
+        // SAFETY: the pointer came from `Box::into_raw`. It is freed only after `take_column`, whose
+        // caller first waits until this thread has left the event it is in, and later events load
+        // the pointer again.
+        Some(unsafe { &*column })
+    }
+
+    /// What a session holds about `node`; whole, unless the thread never paused for long enough.
+    ///
+    /// The caller holds the recorder's fold lock, so that no column is taken away meanwhile.
+    #[expect(unsafe_code, reason = "columns are reached through published pointers")]
+    pub(crate) fn copy_node(&self, slot: u32, node: u32) -> NodeData {
+        let Some(pointer) = self.columns.get(slot as usize) else { return NodeData::default() };
+        let column = pointer.load(Ordering::Acquire);
+        if column.is_null() {
+            return NodeData::default();
+        }
+        // SAFETY: as in `column`; columns are taken away and freed under the fold lock only, which
+        // the caller holds.
+        let column = unsafe { &*column };
+        self.whole(|| column.copy(node))
+    }
+
+    /// Takes a session's column away from the thread, together with the right to free it.
+    ///
+    /// The owner may be in an event that uses it: nobody may drop the box before that is over.
+    #[expect(unsafe_code, reason = "takes back the box that `column` gave away")]
+    pub(crate) fn take_column(&self, slot: u32) -> Option<Box<Column>> {
+        let pointer = self.columns.get(slot as usize)?;
+        let column = pointer.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: a non-null pointer came from `Box::into_raw`, and the swap gave it to us alone.
+        (!column.is_null()).then(|| unsafe { Box::from_raw(column) })
+    }
+
+    /// The entered scopes, outermost first.
+    pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
+        self.whole(|| {
+            let depth = self.depth.load(Ordering::Relaxed);
+            (0..depth).filter_map(|at| Some(self.frames.get(at)?.copy())).collect()
+        })
+    }
+
+    /// Runs `load` between two events if there is a gap within reason, else anyhow.
+    pub(crate) fn whole<T>(&self, mut load: impl FnMut() -> T) -> T {
+        const TRIES: u32 = 10_000;
+        match self.seq.read(TRIES, &mut load) {
+            Some(value) => value,
+            None => load(),
+        }
+    }
+}
+
+impl Drop for ThreadTree {
+    fn drop(&mut self) {
+        for slot in 0..MAX_SESSIONS {
+            drop(self.take_column(slot));
+        }
+    }
+}

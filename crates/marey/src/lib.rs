@@ -1,0 +1,23 @@
+//! The program `marey`, as a library, so that the Rust binary and the Python package are one program.
+//!
+//! [`cli::main`] takes a command line and gives an exit code: 0 is success, 2 is bad usage or input
+//! that cannot be read. Data goes to stdout and everything else to stderr.
+//!
+//! **Constraints.** This crate works outside the profiled process and never links the recorder or
+//! Python; it shows what others computed and does no arithmetic beyond formatting. It ends no
+//! process, prints through one writer, and forbids unsafe code.
+//!
+//! Start reading at [`cli`]; each verb is a module.
+//!
+//! ```
+//! let no_such_file = ["marey", "view", "no-such.hatchet"].map(Into::into);
+//! assert_eq!(marey::cli::main(no_such_file), 2);
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+
+mod output;
+mod run;
+mod view;

@@ -1,0 +1,10 @@
+//! The binary `marey`; everything is in the library.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let code = marey::cli::main(std::env::args_os());
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

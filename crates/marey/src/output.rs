@@ -1,0 +1,145 @@
+//! The one writer, and how a verb stops.
+
+use std::env;
+use std::fmt::Display;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stderr, Stdout, Write};
+
+const FAILURE: i32 = 2;
+
+/// Stdout for data, stderr for everything else.
+pub(crate) struct Output {
+    stdout: BufWriter<Stdout>,
+    stderr: Stderr,
+    /// Colours for stdout.
+    pub(crate) paint: Paint,
+    stderr_paint: Paint,
+    has_failed: bool,
+}
+
+impl Output {
+    pub(crate) fn of_process() -> Self {
+        let wants_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            paint: Paint { is_on: wants_colour && io::stdout().is_terminal() },
+            stderr_paint: Paint { is_on: wants_colour && io::stderr().is_terminal() },
+            stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
+            stderr: io::stderr(),
+            has_failed: false,
+        }
+    }
+
+    /// Writes data.
+    pub(crate) fn stdout(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stdout.write_all(bytes)
+    }
+
+    /// The writer for data.
+    pub(crate) const fn data(&mut self) -> &mut impl Write {
+        &mut self.stdout
+    }
+
+    /// Says something that is neither data nor wrong.
+    pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
+        self.stdout.flush()?;
+        writeln!(self.stderr, "{text}")
+    }
+
+    /// Says that the data has a flaw.
+    pub(crate) fn warning(&mut self, text: impl Display) -> io::Result<()> {
+        let word = self.stderr_paint.yellow("warning:");
+        self.note(format_args!("{word} {text}"))
+    }
+
+    /// Says that something failed; the exit code will be 2.
+    pub(crate) fn error(&mut self, failure: &Failure) -> io::Result<()> {
+        self.has_failed = true;
+        let word = self.stderr_paint.red("error:");
+        self.note(format_args!("{word} {}", failure.message))?;
+        if let Some(hint) = &failure.hint {
+            let word = self.stderr_paint.cyan("hint:");
+            self.note(format_args!("{word} {hint}"))?;
+        }
+        Ok(())
+    }
+
+    /// Reports how a verb ended and gives the exit code.
+    pub(crate) fn finish(mut self, result: Result<(), Stop>) -> i32 {
+        let written = match result {
+            Ok(()) => self.stdout.flush(),
+            Err(Stop::Failed(failure)) => self.error(&failure),
+            Err(Stop::Output(error)) => Err(error),
+        };
+        match written {
+            // `| head` has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+            Err(error) => {
+                drop(writeln!(self.stderr, "error: cannot write the output: {error}"));
+                FAILURE
+            }
+            Ok(()) if self.has_failed => FAILURE,
+            Ok(()) => 0,
+        }
+    }
+}
+
+/// Why a verb stops before its end.
+pub(crate) enum Stop {
+    /// It cannot do what was asked.
+    Failed(Failure),
+    /// Its output has nowhere to go.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What went wrong, and what the user can do about it.
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// Colours, where they are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Paint {
+    pub(crate) is_on: bool,
+}
+
+impl Paint {
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    fn red(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    fn yellow(self, text: &str) -> String {
+        self.with("1;33", text)
+    }
+
+    fn cyan(self, text: &str) -> String {
+        self.with("1;36", text)
+    }
+
+    fn with(self, style: &str, text: &str) -> String {
+        if self.is_on && !text.is_empty() {
+            format!("\x1b[{style}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}

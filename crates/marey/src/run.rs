@@ -1,0 +1,100 @@
+//! `marey run`: the Python package does the work, this starts it.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use crate::output::Failure;
+
+const PYTHON: &str = "python3";
+
+/// Ends with 1 where the package is missing. Looking for it imports nothing of it.
+const HAS_PACKAGE: &str =
+    "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
+
+/// The command line after `run`, which the Python package reads.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// Options, then a script, `-m MODULE`, `pytest` or `-- COMMAND`, and its arguments
+    #[arg(value_name = "ARGS")]
+    args: Vec<OsString>,
+}
+
+/// Puts `run` in front of a bare target, so that `marey train.py` is `marey run train.py`, and `--`
+/// behind it, so that nothing after `run` is taken for an option of this program.
+pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|first| is_bare_run(&first.to_string_lossy())) {
+        args.insert(1, "run".into());
+    }
+    if args.get(1).is_some_and(|verb| verb == "run") {
+        args.insert(2, "--".into());
+    }
+    args
+}
+
+/// Whether the first argument can only be an option or the target of `run`. No verb contains a dot
+/// or a slash.
+fn is_bare_run(first: &str) -> bool {
+    let is_ours = matches!(first, "-h" | "--help" | "-V" | "--version");
+    let is_path = first.contains('/')
+        || [".py", ".pyc", ".pyz", ".zip"].iter().any(|end| first.ends_with(end));
+    !is_ours && (first.starts_with('-') || first == "pytest" || is_path)
+}
+
+/// Replaces this process by `python3 -m marey run …`; comes back only if that is impossible.
+pub(crate) fn run(args: &RunArgs) -> Failure {
+    let probe = Command::new(PYTHON)
+        .args(["-c", HAS_PACKAGE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    match probe {
+        Ok(status) if status.success() => {
+            let run = ["-m", "marey", "run"].map(OsStr::new);
+            no_python(&Command::new(PYTHON).args(run).args(&args.args).exec())
+        }
+        Ok(_) => Failure {
+            message: format!("{PYTHON} has no module `marey`"),
+            hint: Some(format!(
+                "install the Python package with `{PYTHON} -m pip install marey`, or activate the environment that has it"
+            )),
+        },
+        Err(error) => no_python(&error),
+    }
+}
+
+fn no_python(error: &io::Error) -> Failure {
+    Failure {
+        message: format!("cannot start {PYTHON}: {error}"),
+        hint: Some("`marey run` needs Python 3.10 or later on PATH".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_target_is_run_and_its_arguments_are_its_own() {
+        for (line, expected) in [
+            ("marey train.py --lr 1", "marey run -- train.py --lr 1"),
+            ("marey -n a -c python t.py", "marey run -- -n a -c python t.py"),
+            ("marey pytest -x", "marey run -- pytest -x"),
+            ("marey -m pkg.train", "marey run -- -m pkg.train"),
+            ("marey bin/train", "marey run -- bin/train"),
+            ("marey -- ./launch.sh", "marey run -- -- ./launch.sh"),
+            ("marey run --help", "marey run -- --help"),
+            ("marey view x.py", "marey view x.py"),
+            ("marey --help", "marey --help"),
+            ("marey", "marey"),
+        ] {
+            let args = spell_out(line.split(' ').map(OsString::from).collect());
+            let spelled_out: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+            assert_eq!(spelled_out.join(" "), expected);
+        }
+        assert_eq!(spell_out(Vec::new()), Vec::<OsString>::new());
+    }
+}

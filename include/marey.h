@@ -1,0 +1,600 @@
+/*
+ * marey.h: scopes, states, metrics and sessions for C11 and C++17 programs.
+ *
+ * Header-only; link with -ldl where the C library wants it. The header finds libmarey.so when the
+ * first call needs it. Without the library every call is a no-op that costs two loads and a branch,
+ * so an annotated program runs, and may be shipped, without marey.
+ *
+ *     marey_start("profile", NULL, NULL);           // writes profile.hatchet at the end
+ *     marey_scope_enter(MAREY_NAME("solve"));
+ *     marey_metric_i64("iterations", 12);
+ *     marey_scope_exit(MAREY_NAME("solve"));
+ *     marey_finalize(MAREY_ALL_SESSIONS, NULL);     // or just exit
+ *
+ * Every face of marey in a process (this header in any number of libraries, the Python package)
+ * shares the one recorder of libmarey.so: their scopes nest, and one session sees them all.
+ *
+ * Threads: every function may be called from any thread. Scopes and states belong to the thread
+ * that enters them. A thread's first scope starts below the scopes that the main thread has open
+ * then.
+ *
+ * Signals: marey_scope_enter, marey_scope_exit and the state functions may be called in a signal
+ * handler if the thread has entered the same names at the same place before; the first time
+ * allocates memory. An event that interrupts another one is dropped and counted in the profile's
+ * `losses.reentrant_events`.
+ *
+ * Environment: MAREY_LIB names the library's file, MAREY_DISABLE=1 makes every call a no-op.
+ */
+#ifndef MAREY_H
+#define MAREY_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "marey_enums.h"
+
+/* One copy of the code and of what it found in each library, seen by no other library. */
+#ifdef __cplusplus
+#define MAREY_VAR_ inline __attribute__((visibility("hidden")))
+#define MAREY_FN_ inline __attribute__((visibility("hidden")))
+extern "C" {
+#else
+#define MAREY_VAR_ static
+#define MAREY_FN_ static inline
+#endif
+
+/* ---- The library's interface ----------------------------------------------------------------- */
+
+/** Version of the function table that this header knows. */
+#define MAREY_ABI_VERSION 1u
+/** Bytes of an error's text, its final zero included. */
+#define MAREY_ERROR_BYTES 512
+/** What stands for a metric's name that the full table of names did not take. */
+#define MAREY_NO_METRIC UINT32_MAX
+/** All sessions, where a call takes one. */
+#define MAREY_ALL_SESSIONS INT64_C(-1)
+/** What marey_start returns when it fails. No call takes it for a session. */
+#define MAREY_NO_SESSION INT64_C(-2)
+
+/** What a call can fail with. */
+enum marey_code {
+    MAREY_ABSENT = -1,         /**< No libmarey.so, one of another version, or MAREY_DISABLE. */
+    MAREY_OK = 0,              /**< Nothing failed. */
+    MAREY_ERROR_ARGUMENT = 1,  /**< A null pointer, or a word that means nothing. */
+    MAREY_ERROR_NOT_FOUND = 2, /**< No such session or phase. */
+    MAREY_ERROR_LIMIT = 3,     /**< A limit was reached. */
+    MAREY_ERROR_IO = 4,        /**< A file could not be written. */
+    MAREY_ERROR_METRIC = 5,    /**< A metric's value has another type or length than before. */
+    MAREY_ERROR_INTERNAL = 6   /**< A defect of marey. */
+};
+
+/** Type of a metric's value. */
+enum marey_tag {
+    MAREY_INT = 1,    /**< One int64_t. */
+    MAREY_FLOAT = 2,  /**< One double. */
+    MAREY_TEXT = 3,   /**< UTF-8 bytes. */
+    MAREY_INTS = 4,   /**< int64_t's. */
+    MAREY_FLOATS = 5  /**< doubles. */
+};
+
+/** Where a session's paths come from. */
+enum marey_context {
+    MAREY_SHADOW = 0, /**< The scopes that were entered. */
+    MAREY_PYTHON = 1  /**< The Python frames that are executing, then the scope. */
+};
+
+/** Format of a profile's file. */
+enum marey_format {
+    MAREY_HATCHET = 0,        /**< JSON, `NAME.hatchet`. */
+    MAREY_HATCHET_MSGPACK = 1 /**< MessagePack, `NAME.hatchet_msgpack`. */
+};
+
+/** What went wrong in a call. */
+typedef struct marey_error {
+    int32_t code;                    /**< An enum marey_code. */
+    char message[MAREY_ERROR_BYTES]; /**< UTF-8, cut to fit; empty after a success. */
+} marey_error_t;
+
+/** A value of a user metric. */
+typedef struct marey_metric {
+    uint32_t metric;  /**< From intern_metric of the table. */
+    uint32_t tag;     /**< An enum marey_tag. */
+    const void *data; /**< `len` elements of the tag's type. */
+    size_t len;       /**< 1 for MAREY_INT and MAREY_FLOAT. */
+} marey_metric_t;
+
+/** What the table's `start` takes. */
+typedef struct marey_start_options {
+    size_t size;             /**< sizeof(marey_start_options_t). */
+    const char *name;        /**< Path of the profile without its extension. */
+    size_t name_len;         /**< Bytes of the name. */
+    uint32_t context;        /**< An enum marey_context. */
+    uint32_t format;         /**< An enum marey_format. */
+    uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
+    uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
+} marey_start_options_t;
+
+/** A scope outside of any thread's stack, such as a coroutine's. */
+typedef struct marey_detached marey_detached_t;
+
+/** Receives bytes that a call returns; they are gone when it returns. */
+typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
+
+/**
+ * The functions of libmarey.so. The table grows at its end only: `size` tells what is there.
+ * Calls that are not wrapped below are meant for bindings to other languages.
+ */
+typedef struct marey_table {
+    size_t size;
+    uint32_t abi_version;
+    uint32_t reserved;
+    const uint64_t *live;
+
+    uint32_t (*intern)(const char *name, size_t len);
+    uint32_t (*intern_metric)(const char *name, size_t len);
+
+    uint64_t (*scope_enter)(uint32_t name, uint8_t kind);
+    uint64_t (*scope_exit)(uint32_t name);
+    uint64_t (*operator_enter)(uint32_t name);
+    uint64_t (*operator_exit)(uint32_t name);
+    void (*state_enter)(uint32_t name);
+    bool (*state_exit)(void);
+    void (*step_begin)(void);
+    void (*step_end)(void);
+    uint32_t (*top_name)(void);
+    int32_t (*add_metrics)(const marey_metric_t *values, size_t len, marey_error_t *error);
+
+    const marey_detached_t *(*detached_enter)(const marey_detached_t *parent, uint32_t name,
+                                              uint8_t kind);
+    void (*detached_exit)(const marey_detached_t *scope);
+    int32_t (*detached_add_metrics)(const marey_detached_t *scope, const marey_metric_t *values,
+                                    size_t len, marey_error_t *error);
+    void (*detached_release)(const marey_detached_t *scope);
+    uint64_t (*detached_id)(const marey_detached_t *scope);
+
+    void (*set_frame_provider)(uint32_t (*provider)(void));
+    uint32_t (*frame_root)(uint64_t *generation);
+    uint32_t (*frame_child)(uint32_t parent, uint32_t name);
+
+    int64_t (*start)(const marey_start_options_t *options, marey_error_t *error);
+    int32_t (*activate)(int64_t session, marey_error_t *error);
+    int32_t (*deactivate)(int64_t session, marey_error_t *error);
+    int32_t (*finalize)(int64_t session, const char *format, size_t format_len, marey_sink_t paths,
+                        void *context, marey_error_t *error);
+    int64_t (*advance_phase)(int64_t session, marey_error_t *error);
+    int32_t (*is_phase_complete)(int64_t session, uint32_t phase, marey_error_t *error);
+    int32_t (*clear)(int64_t session, uint32_t phase, bool up_to, marey_error_t *error);
+    int32_t (*get_data)(int64_t session, uint32_t phase, const char *format, size_t format_len,
+                        marey_sink_t sink, void *context, marey_error_t *error);
+    int64_t (*depth)(int64_t session, marey_error_t *error);
+    int32_t (*context)(int64_t session, marey_error_t *error);
+    int32_t (*set_quiet_if_empty)(int64_t session, marey_error_t *error);
+    void (*checkpoint)(void);
+    void (*after_fork_in_parent)(void);
+    void (*name_text)(uint32_t name, marey_sink_t sink, void *context);
+    size_t (*sessions)(int64_t *sessions, size_t len);
+} marey_table_t;
+
+/* ---- Finding the library --------------------------------------------------------------------- */
+
+/* Not 0 until the library was looked for. */
+MAREY_VAR_ const uint64_t marey_unasked_ = 1;
+/* 0 for ever: no library. */
+MAREY_VAR_ const uint64_t marey_never_ = 0;
+/* The word that the hot calls test: one of the above, or the library's. */
+MAREY_VAR_ const uint64_t *marey_live_ = &marey_unasked_;
+MAREY_VAR_ const marey_table_t *marey_table_ = NULL;
+MAREY_VAR_ const char *marey_absence_ = "";
+
+MAREY_FN_ bool marey_is_disabled_(void) {
+    const char *value = getenv("MAREY_DISABLE");
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+/* The copy that the process has; else the user's; else the loader's. */
+MAREY_FN_ void *marey_open_(void) {
+    void *library = dlopen("libmarey.so", RTLD_NOW | RTLD_NOLOAD);
+    if (library != NULL) {
+        return library;
+    }
+    const char *path = getenv("MAREY_LIB");
+    return dlopen(path != NULL && path[0] != '\0' ? path : "libmarey.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+MAREY_FN_ const marey_table_t *marey_find_(const char **absence) {
+    if (marey_is_disabled_()) {
+        *absence = "MAREY_DISABLE is set";
+        return NULL;
+    }
+    void *library = marey_open_();
+    void *symbol = library == NULL ? NULL : dlsym(library, "marey_table");
+    if (symbol == NULL) {
+        *absence = "libmarey.so was not found; MAREY_LIB may name it";
+        return NULL;
+    }
+    const marey_table_t *(*get)(void) = NULL;
+    /* ISO C has no cast from an object's address to a function's. */
+    memcpy(&get, &symbol, sizeof get);
+    const marey_table_t *table = get();
+    if (table->abi_version != MAREY_ABI_VERSION || table->size < sizeof(marey_table_t)) {
+        *absence = "libmarey.so is of another version than marey.h";
+        return NULL;
+    }
+    return table;
+}
+
+/**
+ * The library's functions, or NULL without the library.
+ *
+ * The first call looks for it: a libmarey.so that the process has loaded already, else the file
+ * that MAREY_LIB names, else libmarey.so where the loader finds it. The answer holds from then on,
+ * so a Python extension that calls marey before `import marey` needs MAREY_LIB.
+ */
+MAREY_FN_ const marey_table_t *marey_load(void) {
+    if (__atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE) == &marey_unasked_) {
+        /* Several threads may come here; they find and store the same. */
+        const char *absence = "";
+        const marey_table_t *table = marey_find_(&absence);
+        __atomic_store_n(&marey_absence_, absence, __ATOMIC_RELAXED);
+        __atomic_store_n(&marey_table_, table, __ATOMIC_RELAXED);
+        const uint64_t *live = table == NULL ? &marey_never_ : table->live;
+        __atomic_store_n(&marey_live_, live, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&marey_table_, __ATOMIC_RELAXED);
+}
+
+/* The table while a session is alive, else NULL. */
+MAREY_FN_ const marey_table_t *marey_live_table_(void) {
+    const uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(__atomic_load_n(live, __ATOMIC_RELAXED) == 0, 1)) {
+        return NULL;
+    }
+    if (live != &marey_unasked_) {
+        return __atomic_load_n(&marey_table_, __ATOMIC_RELAXED);
+    }
+    const marey_table_t *table = marey_load();
+    return table == NULL || __atomic_load_n(table->live, __ATOMIC_RELAXED) == 0 ? NULL : table;
+}
+
+MAREY_FN_ size_t marey_len_(const char *text) {
+    return text == NULL ? 0 : strlen(text);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/**
+ * The number of a name, for the calls below. It is the same for the life of the process; keep it.
+ *
+ * `name` is UTF-8 and is copied. Returns 0 for NULL and without the library; such a number is
+ * accepted everywhere and recorded as an empty name.
+ */
+MAREY_FN_ uint32_t marey_name(const char *name) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? 0 : table->intern(name, marey_len_(name));
+}
+
+/** The number of a string literal, kept where the macro stands. */
+#define MAREY_NAME(literal)                                                                \
+    __extension__({                                                                        \
+        static uint32_t marey_kept_ = 0;                                                   \
+        uint32_t marey_number_ = __atomic_load_n(&marey_kept_, __ATOMIC_RELAXED);          \
+        if (marey_number_ == 0) {                                                          \
+            marey_number_ = marey_name("" literal);                                        \
+            __atomic_store_n(&marey_kept_, marey_number_, __ATOMIC_RELAXED);               \
+        }                                                                                  \
+        marey_number_;                                                                     \
+    })
+
+/* ---- Scopes ---------------------------------------------------------------------------------- */
+
+/**
+ * Enters a scope of a given kind on this thread. Returns its id, which no other scope of the
+ * process has, or 0 when nothing is recorded.
+ */
+MAREY_FN_ uint64_t marey_scope_enter_kind(uint32_t name, enum marey_kind kind) {
+    const marey_table_t *table = marey_live_table_();
+    return table == NULL ? 0 : table->scope_enter(name, (uint8_t)kind);
+}
+
+/** Enters a scope on this thread. Returns its id, or 0 when nothing is recorded. */
+MAREY_FN_ uint64_t marey_scope_enter(uint32_t name) {
+    return marey_scope_enter_kind(name, MAREY_KIND_SCOPE);
+}
+
+/**
+ * Leaves the innermost scope of this thread with that name; its wall time, in nanoseconds, is
+ * recorded. Returns the scope's id. Returns 0 if no such scope is open, which is counted in
+ * `losses.unmatched_exits` while a session is alive.
+ */
+MAREY_FN_ uint64_t marey_scope_exit(uint32_t name) {
+    const marey_table_t *table = marey_live_table_();
+    return table == NULL ? 0 : table->scope_exit(name);
+}
+
+/**
+ * As marey_scope_enter, for names that are not known beforehand: looks the name up each time, which
+ * costs several times what the scope does.
+ */
+MAREY_FN_ uint64_t marey_enter(const char *name) {
+    const marey_table_t *table = marey_live_table_();
+    if (table == NULL) {
+        return 0;
+    }
+    return table->scope_enter(table->intern(name, marey_len_(name)), MAREY_KIND_SCOPE);
+}
+
+/** Leaves the innermost scope of this thread, whatever its name. Returns its id, or 0. */
+MAREY_FN_ uint64_t marey_exit(void) {
+    return marey_scope_exit(0);
+}
+
+/* ---- States and steps ------------------------------------------------------------------------ */
+
+/** Sets a state on this thread until marey_state_exit: a label below its scopes. States nest. */
+MAREY_FN_ void marey_state_enter(uint32_t name) {
+    const marey_table_t *table = marey_live_table_();
+    if (table != NULL) {
+        table->state_enter(name);
+    }
+}
+
+/** Ends the innermost state of this thread; the one around it holds again. False if there was
+ * none. */
+MAREY_FN_ bool marey_state_exit(void) {
+    const marey_table_t *table = marey_live_table_();
+    return table != NULL && table->state_exit();
+}
+
+/** Opens a training step on this thread, unless one is open. */
+MAREY_FN_ void marey_step_begin(void) {
+    const marey_table_t *table = marey_live_table_();
+    if (table != NULL) {
+        table->step_begin();
+    }
+}
+
+/** Closes the training step of this thread, or lets it close with the scope around, and opens the
+ * next. */
+MAREY_FN_ void marey_step_end(void) {
+    const marey_table_t *table = marey_live_table_();
+    if (table != NULL) {
+        table->step_end();
+    }
+}
+
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+/*
+ * A metric's value goes to the innermost scope of this thread, or to the root. Values of one metric
+ * on one scope add up, and readers add them up into the scopes around. A suffix of the name says
+ * otherwise: "(exc)" stays on its scope, "(pty)" keeps the last value. A unit, as in "wait (ns)",
+ * is part of the name; marey does not convert.
+ *
+ * Each function returns an enum marey_code: MAREY_OK, also when nothing is recorded;
+ * MAREY_ERROR_METRIC if the scope holds the metric with another type or length, and the value is
+ * then dropped; MAREY_ERROR_LIMIT if the table of names is full; MAREY_ERROR_ARGUMENT for NULL.
+ */
+
+MAREY_FN_ int marey_metric_(const char *name, enum marey_tag tag, const void *data, size_t len) {
+    const marey_table_t *table = marey_live_table_();
+    if (table == NULL) {
+        return MAREY_OK;
+    }
+    if (name == NULL) {
+        return MAREY_ERROR_ARGUMENT;
+    }
+    marey_metric_t value;
+    value.metric = table->intern_metric(name, strlen(name));
+    value.tag = (uint32_t)tag;
+    value.data = data;
+    value.len = len;
+    if (value.metric == MAREY_NO_METRIC) {
+        return MAREY_ERROR_LIMIT;
+    }
+    return table->add_metrics(&value, 1, NULL);
+}
+
+/** Adds a whole number. Sums stop at the ends of int64_t. */
+MAREY_FN_ int marey_metric_i64(const char *name, int64_t value) {
+    return marey_metric_(name, MAREY_INT, &value, 1);
+}
+
+/** Adds a real number. */
+MAREY_FN_ int marey_metric_f64(const char *name, double value) {
+    return marey_metric_(name, MAREY_FLOAT, &value, 1);
+}
+
+/** Sets a text, UTF-8; the last one stands. */
+MAREY_FN_ int marey_metric_text(const char *name, const char *text) {
+    return marey_metric_(name, MAREY_TEXT, text, marey_len_(text));
+}
+
+/** Adds `len` whole numbers, element by element. */
+MAREY_FN_ int marey_metric_i64s(const char *name, const int64_t *values, size_t len) {
+    return marey_metric_(name, MAREY_INTS, values, len);
+}
+
+/** Adds `len` real numbers, element by element. */
+MAREY_FN_ int marey_metric_f64s(const char *name, const double *values, size_t len) {
+    return marey_metric_(name, MAREY_FLOATS, values, len);
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+/*
+ * Calls on sessions take a lock and may write files: keep them out of hot paths. `error` may be
+ * NULL; otherwise its code and text are set, by a success too. A session that is not finalized is
+ * finalized when the process exits.
+ */
+
+/** What a session shall be; zero is the usual in every field. */
+typedef struct marey_options {
+    enum marey_context context;
+    enum marey_format format;
+    bool flush_phases;   /**< Write each phase to a file of its own as soon as it is closed. */
+    bool quiet_if_empty; /**< Write no file if nothing was recorded. */
+} marey_options_t;
+
+/* Tells that there is no library. */
+MAREY_FN_ int marey_tell_absence_(marey_error_t *error) {
+    if (error != NULL) {
+        error->code = MAREY_ABSENT;
+        error->message[0] = '\0';
+        strncat(error->message, __atomic_load_n(&marey_absence_, __ATOMIC_RELAXED),
+                MAREY_ERROR_BYTES - 1);
+    }
+    return MAREY_ABSENT;
+}
+
+/**
+ * Starts a session, active at once. `name` is the path of the profile without its extension ("" and
+ * "-" mean standard output); `options` may be NULL.
+ *
+ * Returns the session's number, 0 or more. A live session with the same path is activated and
+ * returned. Returns MAREY_NO_SESSION on failure: MAREY_ABSENT, MAREY_ERROR_ARGUMENT, or
+ * MAREY_ERROR_LIMIT with 64 sessions alive.
+ */
+MAREY_FN_ int64_t marey_start(const char *name, const marey_options_t *options,
+                                  marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    if (table == NULL) {
+        marey_tell_absence_(error);
+        return MAREY_NO_SESSION;
+    }
+    marey_start_options_t start;
+    memset(&start, 0, sizeof start);
+    start.size = sizeof start;
+    start.name = name;
+    start.name_len = marey_len_(name);
+    if (options != NULL) {
+        start.context = (uint32_t)options->context;
+        start.format = (uint32_t)options->format;
+        start.flush_phases = options->flush_phases;
+        start.quiet_if_empty = options->quiet_if_empty;
+    }
+    int64_t session = table->start(&start, error);
+    return session < 0 ? MAREY_NO_SESSION : session;
+}
+
+/** Lets a session, or MAREY_ALL_SESSIONS, record. Returns an enum marey_code. */
+MAREY_FN_ int marey_activate(int64_t session, marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? marey_tell_absence_(error) : table->activate(session, error);
+}
+
+/**
+ * Stops a session, or MAREY_ALL_SESSIONS, from recording; scopes entered before and left after this
+ * are not recorded in it. Returns an enum marey_code.
+ */
+MAREY_FN_ int marey_deactivate(int64_t session, marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? marey_tell_absence_(error) : table->deactivate(session, error);
+}
+
+/**
+ * Ends a session, or MAREY_ALL_SESSIONS, and writes its files. Returns an enum marey_code;
+ * MAREY_ERROR_IO if a file could not be written, and the session is over then too.
+ */
+MAREY_FN_ int marey_finalize(int64_t session, marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? marey_tell_absence_(error)
+                         : table->finalize(session, NULL, 0, NULL, NULL, error);
+}
+
+/**
+ * Closes the session's phase and opens the next, whose number is returned. Phases count from 0;
+ * once there are two, each is written to a file of its own, `NAME.part_N`. Returns -1 on failure.
+ */
+MAREY_FN_ int64_t marey_advance_phase(int64_t session, marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? marey_tell_absence_(error) : table->advance_phase(session, error);
+}
+
+/** How many scopes of this thread's stack a session sees; -1 on failure. */
+MAREY_FN_ int64_t marey_depth(int64_t session, marey_error_t *error) {
+    const marey_table_t *table = marey_load();
+    return table == NULL ? marey_tell_absence_(error) : table->depth(session, error);
+}
+
+/** Writes the present state of every session to its file. A failure is counted in
+ * `losses.checkpoints_failed`. */
+MAREY_FN_ void marey_checkpoint(void) {
+    const marey_table_t *table = marey_live_table_();
+    if (table != NULL) {
+        table->checkpoint();
+    }
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+/* ---- C++ ------------------------------------------------------------------------------------- */
+
+namespace marey {
+
+/** A scope from here to the end of the block, also when an exception ends it. */
+class Scope {
+public:
+    MAREY_FN_ explicit Scope(uint32_t name, marey_kind kind = MAREY_KIND_SCOPE) noexcept
+        : name_(name), entered_(marey_scope_enter_kind(name, kind) != 0) {}
+
+    /** Looks the name up each time; MAREY_SCOPE and MAREY_NAME do so once. */
+    MAREY_FN_ explicit Scope(const char *name) noexcept
+        : Scope(marey_live_table_() == nullptr ? uint32_t{0} : marey_name(name)) {}
+
+    /* What was entered before any session began is not left in one. */
+    MAREY_FN_ ~Scope() {
+        if (entered_) {
+            marey_scope_exit(name_);
+        }
+    }
+
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+
+private:
+    uint32_t name_;
+    bool entered_;
+};
+
+/** A state from here to the end of the block. */
+class State {
+public:
+    MAREY_FN_ explicit State(uint32_t name) noexcept
+        : entered_(marey_live_table_() != nullptr) {
+        marey_state_enter(name);
+    }
+
+    /** Looks the name up each time; MAREY_NAME does so once. */
+    MAREY_FN_ explicit State(const char *name) noexcept
+        : State(marey_live_table_() == nullptr ? uint32_t{0} : marey_name(name)) {}
+
+    MAREY_FN_ ~State() {
+        if (entered_) {
+            marey_state_exit();
+        }
+    }
+
+    State(const State &) = delete;
+    State &operator=(const State &) = delete;
+
+private:
+    bool entered_;
+};
+
+} // namespace marey
+
+#define MAREY_JOIN_EXPANDED_(a, b) a##b
+#define MAREY_JOIN_(a, b) MAREY_JOIN_EXPANDED_(a, b)
+
+/** A scope from here to the end of the block, by a string literal. */
+#define MAREY_SCOPE(literal) \
+    const ::marey::Scope MAREY_JOIN_(marey_scope_, __LINE__)(MAREY_NAME(literal))
+
+#endif /* __cplusplus */
+
+#endif /* MAREY_H */

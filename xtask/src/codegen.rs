@@ -1,0 +1,51 @@
+//! Files that are generated from the tables of `marey-model` and checked in.
+
+mod header;
+mod python;
+mod reference;
+
+use std::path::Path;
+
+use crate::XtaskError;
+
+/// A generated file: where it lies under the root, and its text.
+struct Generated {
+    path: &'static str,
+    text: String,
+}
+
+fn all() -> [Generated; 5] {
+    [
+        Generated { path: "docs/reference/environment.md", text: reference::environment() },
+        Generated { path: "docs/reference/losses.md", text: reference::losses() },
+        Generated { path: "docs/reference/metrics.md", text: reference::metrics() },
+        Generated { path: "include/marey_enums.h", text: header::enums() },
+        Generated { path: "python/marey/_names.py", text: python::names() },
+    ]
+}
+
+/// Writes every generated file that differs.
+pub(crate) fn write(root: &Path) -> Result<String, XtaskError> {
+    let mut written = 0;
+    for file in all().iter().filter(|file| !is_current(root, file)) {
+        let path = root.join(file.path);
+        std::fs::write(&path, &file.text).map_err(|source| XtaskError::File { path, source })?;
+        written += 1;
+    }
+    Ok(format!("{written} generated files written, {} were current", all().len() - written))
+}
+
+/// Fails if a generated file differs from what would be written.
+pub(crate) fn check(root: &Path) -> Result<String, XtaskError> {
+    let stale: Vec<_> =
+        all().iter().filter(|file| !is_current(root, file)).map(|file| file.path).collect();
+    if stale.is_empty() {
+        Ok(format!("{} generated files are current", all().len()))
+    } else {
+        Err(XtaskError::Stale(stale))
+    }
+}
+
+fn is_current(root: &Path, file: &Generated) -> bool {
+    std::fs::read_to_string(root.join(file.path)).is_ok_and(|text| text == file.text)
+}

@@ -1,0 +1,68 @@
+//! Checks and generators of this repository, run as `cargo xtask`.
+//!
+//! **Constraints.** It serves developers and CI only; nothing that ships depends on it. It writes
+//! nothing but the files that [`codegen`] lists.
+//!
+//! Start reading at [`deps::rules`], the crate table of the design as data.
+
+#![forbid(unsafe_code)]
+
+mod codegen;
+mod deps;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  deps               check who depends on whom against the table of allowed edges
+  codegen            write the files that are generated from marey-model
+  codegen --check    fail if one of them differs";
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+enum XtaskError {
+    #[error("no such command\n\n{USAGE}")]
+    Usage,
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("`cargo metadata` failed: {0}")]
+    CargoMetadata(String),
+    #[error("the output of `cargo metadata` is not understood: {0}")]
+    MetadataFormat(#[from] serde_json::Error),
+    #[error("the direction of the crates is broken\n{}", lines(.0))]
+    Direction(Vec<deps::Violation>),
+    #[error("generated files differ\n{}\nhint: run `cargo xtask codegen`", lines(.0))]
+    Stale(Vec<&'static str>),
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(message) => {
+            eprintln!("{message}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<String, XtaskError> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    match args {
+        ["deps"] => deps::run(&root),
+        ["codegen"] => codegen::write(&root),
+        ["codegen", "--check"] => codegen::check(&root),
+        _ => Err(XtaskError::Usage),
+    }
+}
+
+fn lines<T: std::fmt::Display>(items: &[T]) -> String {
+    items.iter().map(|item| format!("  {item}")).collect::<Vec<_>>().join("\n")
+}
