@@ -1,0 +1,180 @@
+# Every task of this repository is a target; `make` lists them.
+#
+# A finished step leaves a stamp under target/stamps and runs again only when its inputs change.
+
+PYTHON ?= python3
+CARGO ?= cargo
+# Where Python packages go; it may lie outside the checkout.
+VENV ?= .venv
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Cargo fills the cores, and the steps share one venv.
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+PY := $(VENV)/bin/python
+# The venv says itself which requirements it holds: it may serve several checkouts.
+VENV_READY := $(VENV)/.requirements-$(firstword $(shell sha256sum tests/requirements.txt))
+STAMPS := target/stamps
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LOCKED := $(if $(wildcard Cargo.lock),--locked)
+DEMO := build/demo
+
+# Everything below the folders $(1); not the folders themselves, of which one is called as a target.
+files = $(shell find $(1) -mindepth 1 \( -name __pycache__ -o -name '*.egg-info' \) -prune -o ! -name '*.so' -print)
+RUST := $(call files,crates xtask include) Cargo.toml $(wildcard Cargo.lock) clippy.toml .cargo/config.toml
+PACKAGE := $(call files,python) pyproject.toml setup.py
+TESTS := $(call files,tests examples bench .ci) pyproject.toml
+PYTHON_CODE := python tests examples bench .ci setup.py
+
+stamp = @mkdir -p $(STAMPS) && touch $@
+install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
+log = 2>&1 | tee $(STAMPS)/$(1).log
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- for users ---------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.demo $(STAMPS)/wheel ## Train a small GPT under the profiler and show its profile
+	$(install-wheel)
+	rm -rf $(DEMO)
+	$(VENV)/bin/marey run -o $(DEMO)/ examples/train_gpt.py
+	$(VENV)/bin/marey view $(DEMO)/train_gpt.hatchet
+	@echo; echo "The files are here:"; ls -1 $(DEMO)/*
+
+.PHONY: wheel
+wheel: $(STAMPS)/wheel ## Build the wheel into dist/
+
+# --- checks ------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint test-rust test-loom test-python test-wheel test-budget ## Run every check and every test
+
+.PHONY: lint
+lint: $(addprefix $(STAMPS)/,fmt clippy deps codegen ruff mypy deny) ## Check format, lints, types, directions and generated files
+
+.PHONY: test-rust
+test-rust: $(STAMPS)/cargo-test ## Run the Rust tests
+
+.PHONY: test-loom
+test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
+
+.PHONY: test-python
+test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
+
+.PHONY: test-wheel
+test-wheel: $(STAMPS)/smoke ## Try the wheel on every CPython from 3.10 to 3.13 that is here
+
+.PHONY: test-budget
+test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
+
+.PHONY: bench
+bench: install ## Measure the peers and marey in turn
+	$(PY) bench/run.py
+
+# --- upkeep ------------------------------------------------------------------------------------
+
+.PHONY: install
+install: $(VENV_READY) $(STAMPS)/wheel ## Build the wheel and install it into $(VENV) beside its peers
+	$(install-wheel)
+
+.PHONY: codegen
+codegen: ## Write the generated files
+	$(CARGO) xtask codegen
+
+.PHONY: format
+format: $(VENV_READY) ## Format all code
+	$(CARGO) fmt
+	$(PY) -m ruff check --fix-only $(PYTHON_CODE)
+	$(PY) -m ruff format $(PYTHON_CODE)
+
+.PHONY: clean
+clean: ## Remove what was built here, but not $(VENV)
+	rm -rf build dist target
+
+# --- steps -------------------------------------------------------------------------------------
+
+$(STAMPS)/fmt: $(RUST) rustfmt.toml
+	$(CARGO) fmt --check
+	$(stamp)
+
+$(STAMPS)/clippy: $(RUST)
+	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	$(stamp)
+
+$(STAMPS)/deps: $(RUST)
+	$(CARGO) xtask deps
+	$(stamp)
+
+$(STAMPS)/codegen: $(RUST) $(PACKAGE) $(wildcard docs/reference/*)
+	$(CARGO) xtask codegen --check
+	$(stamp)
+
+$(STAMPS)/deny: $(wildcard Cargo.lock) deny.toml
+	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
+	else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
+	$(stamp)
+
+$(STAMPS)/ruff: $(PACKAGE) $(TESTS) | $(VENV_READY)
+	$(PY) -m ruff check $(PYTHON_CODE)
+	$(PY) -m ruff format --check $(PYTHON_CODE)
+	$(stamp)
+
+$(STAMPS)/mypy: $(PACKAGE) $(TESTS) | $(VENV_READY)
+	$(PY) -m mypy
+	$(stamp)
+
+# cargo-nextest runs no documentation tests.
+$(STAMPS)/cargo-test: $(RUST)
+	@mkdir -p $(STAMPS)
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	    $(CARGO) test --workspace --doc $(LOCKED); \
+	    $(CARGO) nextest run --workspace $(LOCKED) $(call log,cargo-test); \
+	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
+	$(stamp)
+
+# Another `--cfg` compiles everything anew, so it has a target directory of its own.
+$(STAMPS)/loom: $(RUST)
+	CARGO_TARGET_DIR=$(TARGET)/loom RUSTFLAGS="--cfg loom" \
+	    $(CARGO) test --package marey-record --lib --release $(LOCKED)
+	$(stamp)
+
+$(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
+	$(install-wheel)
+	$(PY) -m pytest $(call log,pytest)
+	$(stamp)
+
+$(STAMPS)/smoke: $(STAMPS)/wheel .ci/smoke.py
+	$(PYTHON) .ci/smoke.py dist/*.whl
+	$(stamp)
+
+$(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
+	$(install-wheel)
+	if command -v valgrind >/dev/null; then $(PY) bench/instructions.py --check; \
+	else echo "valgrind is not installed: the instruction budgets are not checked"; fi
+	$(stamp)
+
+# setuptools keeps removed files in build/, and PyO3 is compiled anew for another interpreter.
+$(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md tests/requirements.txt | $(PY)
+	rm -rf build/lib* build/bdist* dist
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(stamp)
+
+$(PY):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "error: marey needs Python 3.10 or later")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV_READY): | $(PY)
+	$(PY) -m pip install --quiet --requirement tests/requirements.txt
+	rm -f $(VENV)/.requirements-*
+	touch $@
+
+$(VENV)/.demo: | $(PY)
+	$(PY) -m pip install --quiet torch numpy
+	touch $@

@@ -1,0 +1,50 @@
+"""marey: one profiler for AI workloads, from the Python line to the GPU kernel.
+
+The names here are those of Triton's Proton, so `import marey as proton` is a drop-in:
+
+    import marey
+
+    session = marey.start("run")
+    with marey.scope("step", {"tokens": 4096}):
+        ...
+    marey.finalize(session)  # writes run.hatchet
+"""
+
+from __future__ import annotations
+
+from marey._native import __version__
+
+from . import context, data, hooks, mode
+from .context import depth
+from .errors import BackendUnavailable, MareyError
+from .hooks import register_triton_hook, unregister_triton_hook
+from .profile import DEFAULT_PROFILE_NAME, activate, deactivate, finalize, profile, start
+from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
+from .state import enter_state, exit_state, metadata_state, state
+
+__all__ = [
+    "DEFAULT_PROFILE_NAME",
+    "BackendUnavailable",
+    "MareyError",
+    "__version__",
+    "activate",
+    "context",
+    "cpu_timed_scope",
+    "data",
+    "deactivate",
+    "depth",
+    "enter_scope",
+    "enter_state",
+    "exit_scope",
+    "exit_state",
+    "finalize",
+    "hooks",
+    "metadata_state",
+    "mode",
+    "profile",
+    "register_triton_hook",
+    "scope",
+    "start",
+    "state",
+    "unregister_triton_hook",
+]

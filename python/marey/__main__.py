@@ -1,0 +1,7 @@
+"""`python -m marey` is the command `marey`."""
+
+from __future__ import annotations
+
+from marey._cli import main
+
+main()

@@ -1,0 +1,209 @@
+"""The command `marey`: `run` is here, beside the interpreter; everything else is in the engine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+import marey
+from marey import _recording, _run
+
+_HELP = """\
+marey: one profiler for AI workloads
+
+Usage: marey run [OPTIONS] TARGET...
+       marey COMMAND [ARGS]...
+
+Commands:
+  run          run a program and profile it; `marey script.py` is short for `marey run script.py`
+  view         show a profile
+  completions  print the completion script of a shell
+  help         list every command
+
+Options:
+  -h, --help     show this help
+  -V, --version  show the version
+
+Examples:
+  marey run train.py --epochs 3
+  marey view train.hatchet
+  marey run --help
+"""
+
+_RUN_USAGE = """\
+marey run [OPTIONS] SCRIPT [ARGS]...
+       marey run [OPTIONS] -m MODULE [ARGS]...
+       marey run [OPTIONS] pytest [ARGS]...
+       marey run [OPTIONS] -- COMMAND [ARGS]..."""
+
+_RUN_EXAMPLES = """\
+What follows the target belongs to the target. Its output, exit code, signals and exceptions are
+those of the plain program; what marey has to say comes on stderr, in lines that begin "marey: ".
+
+Examples:
+  marey run train.py --epochs 3           writes train.hatchet
+  marey run -n baseline train.py          writes baseline.hatchet
+  marey run -o runs/ -c python train.py   writes runs/train.hatchet, by Python call stack
+  marey run -m package.train              as python -m package.train
+  marey run pytest tests/test_step.py     as python -m pytest tests/test_step.py
+  marey run -- ./launch.sh                profiles each Python process that it starts
+"""
+
+
+def main() -> None:
+    """Do what `sys.argv` says. The target's own exceptions and `SystemExit` pass through."""
+    first = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if first in ("-h", "--help"):
+        print(_HELP, end="")
+    elif first in ("-V", "--version"):
+        print(f"marey {marey.__version__}")
+    elif first == "run":
+        _run_command(sys.argv[2:])
+    elif _is_bare_run(first):
+        _run_command(sys.argv[1:])
+    else:
+        from marey import _engine  # heavy, and never needed beside a profiled program
+
+        sys.exit(_engine.cli_main(sys.argv))
+
+
+def _is_bare_run(first: str) -> bool:
+    """Whether the first argument can only be an option or the target of `run`.
+
+    No other command contains a dot or a slash, so a file called `view` does not hide `marey view`.
+    """
+    is_path = os.sep in first or first.endswith((".py", ".pyc", ".pyz", ".zip"))
+    return first.startswith("-") or first == "pytest" or is_path
+
+
+def _run_command(arguments: list[str]) -> None:
+    target, options = _parse(arguments)
+    if target.kind == "command":
+        _exec_command(target, options)
+    program = _run.load(target)
+    if not _recording.is_disabled():
+        _start(options)
+    _run.run(program)
+
+
+def _start(options: _recording.Options) -> None:
+    try:
+        os.makedirs(os.path.dirname(options.path), exist_ok=True)
+        _recording.start(options, announce=True)
+    except (marey.BackendUnavailable, ValueError, NotImplementedError, OSError) as error:
+        _fail(str(error), getattr(error, "hint", None))
+    if options.children:
+        _recording.hand_down(options)
+
+
+def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
+    if not _recording.is_disabled():
+        _recording.hand_down(options)
+        shown = _recording.shown_path(f"{options.path}.<pid>.{options.format}", os.getcwd())
+        print(f"marey: each Python process writes {shown}", file=sys.stderr, flush=True)
+    try:
+        os.execvpe(target.argv[0], target.argv, os.environ)
+    except FileNotFoundError:
+        _fail(f"command not found: {target.argv[0]}", exit_code=127)
+    except OSError as error:
+        _fail(f"cannot run {target.argv[0]}: {error.strerror}", exit_code=126)
+
+
+def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.module is not None:
+        target = _run.Target("module", given.module + given.target)
+    else:
+        target = _target(arguments, given.target)
+    if not target.argv or target.argv[0] == "-":
+        parser.error("no program to run")
+    path, file_format = _output_path(given.output, given.name or target.default_name())
+    options = _recording.Options(
+        path=path,
+        format=file_format,
+        context=given.context,
+        data=given.data,
+        backend=given.backend,
+        mode=given.mode,
+        hook=given.hook,
+        torch=given.torch,
+        children=given.children,
+    )
+    return target, options
+
+
+def _target(arguments: list[str], rest: list[str]) -> _run.Target:
+    """The target among the last arguments. Whether argparse keeps a leading `--` depends on the
+    version of Python, so look on both sides."""
+    before = arguments[: len(arguments) - len(rest)]
+    if rest[:1] == ["--"]:
+        return _run.Target("command", rest[1:])
+    if before[-1:] == ["--"]:
+        return _run.Target("command", rest)
+    if rest[:1] == ["pytest"]:
+        return _run.Target("module", rest)
+    return _run.Target("script", rest)
+
+
+def _output_path(output: str | None, name: str) -> tuple[str, str]:
+    """The absolute path without its suffix, and the format that the suffix names."""
+    if output is None:
+        path = name
+    elif output.endswith(os.sep) or os.path.isdir(output):
+        path = os.path.join(output, name)
+    else:
+        path = output
+    stem, suffix = os.path.splitext(os.path.join(os.getcwd(), path))
+    if suffix in (".hatchet", ".hatchet_msgpack"):
+        return stem, suffix[1:]
+    return stem + suffix, "hatchet"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="marey run",
+        usage=_RUN_USAGE,
+        description="Run a Python program and profile it.",
+        epilog=_RUN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    rest = argparse.REMAINDER
+    parser.add_argument("-n", "--name", help="name of the profile (default: the target's)")
+    parser.add_argument("-o", "--output", metavar="PATH", help=_OUTPUT_HELP)
+    parser.add_argument("-b", "--backend", help="source of GPU records (default: what is there)")
+    parser.add_argument(
+        "-c", "--context", choices=("shadow", "python"), default="shadow", help=_CONTEXT_HELP
+    )
+    parser.add_argument("-d", "--data", choices=("tree", "trace"), default="tree", help=_DATA_HELP)
+    parser.add_argument("-k", "--hook", help="launch hook, for example triton")
+    parser.add_argument("--mode", help="mode of the backend, for example pcsampling")
+    parser.add_argument(
+        "--no-torch", dest="torch", action="store_false", help="leave modules and optimizers alone"
+    )
+    parser.add_argument(
+        "--no-children", dest="children", action="store_false", help="profile this process only"
+    )
+    parser.add_argument("-m", dest="module", nargs=rest, help="run a module, as python -m does")
+    parser.add_argument("target", nargs=rest, help=argparse.SUPPRESS)
+    return parser
+
+
+_OUTPUT_HELP = "file to write, ending in .hatchet or .hatchet_msgpack, or a directory for it"
+_CONTEXT_HELP = "what a record hangs on: scopes (shadow, the default) or the Python call stack"
+_DATA_HELP = "sums by context (tree, the default) or every event (trace)"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        _fail(message, "see marey run --help")
+
+
+def _fail(message: str, hint: str | None = None, exit_code: int = 2) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    sys.exit(exit_code)

@@ -1,0 +1,109 @@
+"""The session of a `marey run`: in the process that runs the program, and in those it starts.
+
+`start` opens the session and `hand_down` tells child processes of it; a child joins by `follow`,
+which each Python process below a run calls before anything else, so little is imported here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shlex
+import sys
+from typing import Literal, NamedTuple
+
+import marey
+from marey import _native, _session
+from marey._flags import flags
+
+_STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
+
+
+class Options(NamedTuple):
+    """What `marey run` was asked for; child processes get it as JSON in `MAREY_RUN`."""
+
+    path: str  # absolute, without the format's suffix
+    format: str  # "hatchet" or "hatchet_msgpack"
+    context: Literal["shadow", "python"]
+    data: Literal["tree", "trace"]
+    backend: str | None
+    mode: str | None
+    hook: str | None
+    torch: bool
+    children: bool
+
+
+def is_disabled() -> bool:
+    """Whether `MAREY_DISABLE` turns marey off."""
+    return os.environ.get("MAREY_DISABLE", "") not in ("", "0")
+
+
+def start(options: Options, *, announce: bool) -> int | None:
+    """Open the session and have it written at exit; with `announce`, say where.
+
+    Returns the session, or `None` when marey is disabled. Raises what `marey.start` raises.
+    """
+    flags.command_line = False  # set in a child; a `marey run` there opens a session of its own
+    session = marey.start(
+        options.path,
+        context=options.context,
+        data=options.data,
+        backend=options.backend,
+        mode=options.mode,
+        hook=options.hook,
+    )
+    flags.command_line = True
+    if session is None:
+        return None
+    announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
+    atexit.register(_finish, options.format, *announcing)
+    if options.torch:
+        from marey import torch
+
+        torch.enable()
+    return session
+
+
+def _finish(file_format: str, announcing_pid: int, directory: str) -> None:
+    """Write the profile. Registered before the program starts, so it runs after its handlers."""
+    try:
+        marey.finalize(output_format=file_format)
+    except Exception as error:
+        _say(f"could not write the profile: {error}")
+    if os.getpid() == announcing_pid:
+        for path in _session.written:
+            shown = shown_path(path, directory)
+            _say(f"wrote {shown}")
+            _say(f"see it with: marey view {shlex.quote(shown)}")
+
+
+def shown_path(path: str, directory: str) -> str:
+    """The path as a user in `directory` would write it."""
+    inside = path.startswith(os.path.join(directory, ""))
+    return os.path.relpath(path, directory) if inside else path
+
+
+def _say(line: str) -> None:
+    """Print on the real stderr, which the program may have replaced or closed."""
+    if sys.__stderr__ is not None:
+        with contextlib.suppress(OSError, ValueError):  # nobody is left to tell
+            print(f"marey: {line}", file=sys.__stderr__, flush=True)
+
+
+def hand_down(options: Options) -> None:
+    """Set the environment so that Python processes started from here are profiled too."""
+    os.environ["MAREY_RUN"] = json.dumps(options._asdict())
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if paths[0] != _STARTUP_DIR:
+        # An empty part would mean the working directory.
+        os.environ["PYTHONPATH"] = os.pathsep.join([_STARTUP_DIR, *(paths if any(paths) else [])])
+
+
+def follow() -> None:
+    """In a child process: open a session with the parent's options and a file of its own."""
+    options = Options(**json.loads(os.environ["MAREY_RUN"]))
+    session = start(options._replace(path=f"{options.path}.{os.getpid()}"), announce=False)
+    if session is not None:
+        _native.set_quiet_if_empty(session)

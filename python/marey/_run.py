@@ -1,0 +1,149 @@
+"""Run a program as `__main__` of this process, so that it cannot tell that it is not plain Python.
+
+`load` makes the process look as plain Python would and reads the program; `run` runs it. Between
+the two the caller opens the session (`_recording`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import pkgutil
+import runpy
+import sys
+from collections.abc import Callable
+from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import Any, Literal, NamedTuple
+
+
+class Target(NamedTuple):
+    """A program and its arguments; `argv[0]` is the script's path, the module or the command."""
+
+    kind: Literal["script", "module", "command"]
+    argv: list[str]
+
+    def default_name(self) -> str:
+        """The name of the profile when none is given."""
+        if self.kind == "module":
+            return self.argv[0]
+        return os.path.splitext(os.path.basename(os.path.abspath(self.argv[0])))[0]
+
+
+def load(target: Target) -> Callable[[], None]:
+    """Set `sys.argv`, `sys.path[0]` and `__main__` as plain Python does; return the program.
+
+    What cannot be loaded is left to plain Python, which replaces this process and says so.
+    """
+    switch = ["-m"] if target.kind == "module" else []
+    sys.orig_argv[:] = [*_interpreter_argv(), *switch, *target.argv]
+    sys.argv[:] = [*(switch or target.argv[:1]), *target.argv[1:]]
+    main = _fresh_main()
+    if target.kind == "module":
+        return _load_module(target.argv[0])
+    path = os.path.join(os.getcwd(), target.argv[0])
+    if pkgutil.get_importer(path) is not None:
+        return _load_archive(path)
+    return _load_script(path, main)
+
+
+def run(program: Callable[[], None]) -> None:
+    """Run what `load` returned. The interpreter handles its exceptions, without our frames."""
+    try:
+        program()
+    except BaseException as error:
+        _hide_our_frames(error)
+        raise
+
+
+def _interpreter_argv() -> list[str]:
+    """The interpreter and its own flags: what comes before the words that call marey."""
+    argv = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
+    return argv[:-2] if argv[-2:-1] == ["-m"] else argv[:-1]
+
+
+def _fresh_main() -> ModuleType:
+    main = ModuleType("__main__")
+    main.__loader__ = BuiltinImporter
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    return main
+
+
+def _load_module(name: str) -> Callable[[], None]:
+    _replace_path0(os.getcwd())
+    if importlib.util.find_spec(name.partition(".")[0] or ".") is None:
+        _leave_to_plain_python()
+    return lambda: _run_module_as_main(name, True)
+
+
+def _load_archive(path: str) -> Callable[[], None]:
+    """A directory or a zip file with a `__main__.py`."""
+    _replace_path0(path, even_if_safe=True)
+    return lambda: _run_module_as_main("__main__", False)
+
+
+def _load_script(path: str, main: ModuleType) -> Callable[[], None]:
+    _replace_path0(os.path.dirname(os.path.realpath(path)))
+    code, loader = _read_code(path)
+    main.__file__ = path
+    main.__loader__ = loader("__main__", path)
+    main.__dict__["__cached__"] = None
+    return lambda: exec(code, main.__dict__)
+
+
+# What `python -m` itself calls, so that the module's frames, spec and messages are the same.
+_run_module_as_main: Callable[[str, bool], Any] = vars(runpy)["_run_module_as_main"]
+
+
+def _replace_path0(path0: str, *, even_if_safe: bool = False) -> None:
+    """Put the program's directory where Python put ours, which `-P` and `-I` keep out."""
+    if not getattr(sys.flags, "safe_path", sys.flags.isolated):
+        sys.path[0] = path0
+    elif even_if_safe:
+        sys.path.insert(0, path0)
+
+
+def _read_code(path: str) -> tuple[CodeType, type[SourceFileLoader] | type[SourcelessFileLoader]]:
+    try:
+        with io.open_code(path) as file:
+            content = file.read()
+        compiled = pkgutil.read_code(io.BytesIO(content))
+        if compiled is not None:
+            return compiled, SourcelessFileLoader
+        return compile(content, path, "exec", dont_inherit=True), SourceFileLoader
+    except Exception as error:
+        is_pipe = os.path.exists(path) and not os.path.isfile(path)  # read, and so empty by now
+        if not is_pipe:
+            _leave_to_plain_python()
+        _hide_our_frames(error)
+        raise
+
+
+def _leave_to_plain_python() -> None:
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _hide_our_frames(error: BaseException) -> None:
+    """Have the interpreter show only the program's frames when it reports `error`."""
+    shown = error.__traceback__
+    while shown is not None and shown.tb_frame.f_globals is globals():
+        shown = shown.tb_next
+    program_hook = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, _: TracebackType | None) -> None:
+        sys.excepthook = program_hook
+        sys.last_traceback = shown
+        try:
+            program_hook(kind, value.with_traceback(shown), shown)
+        except Exception as failure:
+            print("Error in sys.excepthook:", file=sys.stderr)
+            in_hook = failure.__traceback__ and failure.__traceback__.tb_next
+            sys.__excepthook__(type(failure), failure.with_traceback(in_hook), in_hook)
+            print("\nOriginal exception was:", file=sys.stderr)
+            sys.__excepthook__(kind, value, shown)
+
+    sys.excepthook = hook

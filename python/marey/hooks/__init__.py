@@ -1,0 +1,25 @@
+"""Hooks on kernel launches: Triton's own, and any object with the same methods."""
+
+from __future__ import annotations
+
+from .hook import Hook, HookManager
+from .launch import LaunchHook
+
+__all__ = ["Hook", "HookManager", "LaunchHook", "register_triton_hook", "unregister_triton_hook"]
+
+# Sessions are numbered from 0; this key is for the hook that belongs to none.
+_NO_SESSION = -1
+
+
+def register_triton_hook() -> None:
+    """Turns every Triton kernel launch into an operator, whatever the sessions ask for.
+
+    Raises:
+        ImportError: Triton is not installed.
+    """
+    HookManager.register(LaunchHook(), _NO_SESSION)
+
+
+def unregister_triton_hook() -> None:
+    """Ends what `register_triton_hook` began; hooks of sessions stay."""
+    HookManager.unregister(_NO_SESSION)

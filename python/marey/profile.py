@@ -1,0 +1,246 @@
+"""Sessions: starting, pausing and ending a recording."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal, TypeVar, cast, overload
+
+from . import _backend, _native, _session
+from ._flags import flags
+from ._names import ENV_DISABLE
+from .hooks import Hook, HookManager, LaunchHook
+from .mode import BaseMode, parse_flushing
+
+DEFAULT_PROFILE_NAME = "proton"
+"""Name of a profile whose session was given none. It is Proton's, whose drop-in this is."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def start(
+    name: str | os.PathLike[str] | None = None,
+    *,
+    context: Literal["shadow", "python"] | str = "shadow",
+    data: Literal["tree", "trace"] | str = "tree",
+    backend: str | None = None,
+    mode: str | BaseMode | None = None,
+    hook: str | Hook | None = None,
+) -> int | None:
+    """Starts a session, which records at once.
+
+    Args:
+        name: Path of the profile without its extension, `DEFAULT_PROFILE_NAME` if not given. In a
+            job with ranks, ``.rank<n>`` is added unless the name tells the rank. Empty or ``-``
+            writes to standard output.
+        context: ``"shadow"``: paths are the scopes that the program enters. ``"python"``: paths are
+            the Python frames that are executing, then the scope.
+        data: ``"tree"``: values are added up by path.
+        backend: Source of GPU activity. `None` takes what is there, and records the host side where
+            there is nothing.
+        mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file of
+            its own as soon as it is closed.
+        hook: ``"triton"``, or a `Hook` of your own.
+
+    Returns:
+        The session's number, or `None` under ``MAREY_DISABLE=1`` and under `marey run`, which has
+        started one already. If a session with this path is alive, that one is activated and
+        returned.
+
+    Raises:
+        BackendUnavailable: The backend was named and cannot start.
+        ImportError: ``hook="triton"`` without Triton.
+        NotImplementedError: ``data="trace"``, which this version does not have.
+        ValueError: A word means nothing.
+        RuntimeError: 64 sessions are alive.
+    """
+    if flags.command_line or is_disabled():
+        return None
+    if context not in ("shadow", "python"):
+        raise ValueError(f"Unknown context source: {context}")
+    if data == "trace":
+        raise NotImplementedError(
+            'data="trace" is not in this version of marey; use data="tree", which keeps counts, '
+            "sums and quantiles by path"
+        )
+    if data != "tree":
+        raise ValueError(f"Unknown data: {data}")
+    if backend is not None:
+        _backend.require(backend)
+    flushing = parse_flushing(mode)
+    launch_hook = _as_hook(hook)
+    session = _native.start(
+        DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
+        python_context=context == "python",
+        msgpack=flushing == "hatchet_msgpack",
+        flush_phases=flushing is not None,
+        quiet_if_empty=False,
+    )
+    _session.note_missing_gpu_at_end()
+    if launch_hook is not None:
+        HookManager.register(launch_hook, session)
+    return session
+
+
+def is_disabled() -> bool:
+    """Whether ``MAREY_DISABLE`` turns marey off."""
+    return os.environ.get(ENV_DISABLE, "") not in ("", "0")
+
+
+def _as_hook(hook: str | Hook | None) -> Hook | None:
+    if hook is None or isinstance(hook, Hook):
+        return hook
+    if hook == "triton":
+        return LaunchHook()
+    raise ValueError(f"Unsupported hook: {hook!r}")
+
+
+def activate(session: int | None = None) -> None:
+    """Lets a session (`None`: every one) record.
+
+    Raises:
+        IndexError: There is no such session.
+    """
+    HookManager.activate(session)
+    _native.activate(session)
+
+
+def deactivate(session: int | None = None, flushing: bool = False) -> None:
+    """Stops a session (`None`: every one) from recording. What it has recorded stays.
+
+    Args:
+        flushing: Also write what is there to the session's file.
+
+    Raises:
+        IndexError: There is no such session.
+    """
+    HookManager.deactivate(session)
+    _native.deactivate(session)
+    if flushing:
+        _native.checkpoint()
+
+
+def finalize(session: int | None = None, output_format: str | None = "") -> None:
+    """Ends a session (`None`: every one) and writes its profile.
+
+    The file is ``<name>.<format>``; with phases, ``<name>.part_<phase>.<format>`` for each that was
+    not cleared. The file of an earlier run is moved aside, never overwritten.
+
+    Args:
+        output_format: ``"hatchet"`` or ``"hatchet_msgpack"``; empty for the session's own.
+
+    Raises:
+        IndexError: There is no such session.
+        ValueError: There is no such format, or it needs ``data="trace"``.
+        OSError: The file cannot be written.
+    """
+    _session.finish(session, output_format or "")
+    HookManager.unregister(session)
+
+
+@overload
+def profile(func: F) -> F: ...
+
+
+@overload
+def profile(
+    func: str | None = None,
+    *,
+    name: str | None = None,
+    context: str = "shadow",
+    data: str = "tree",
+    backend: str | None = None,
+    mode: str | BaseMode | None = None,
+    hook: str | Hook | None = None,
+) -> _Profile: ...
+
+
+def profile(
+    func: Callable[..., Any] | str | None = None,
+    *,
+    name: str | None = None,
+    context: str = "shadow",
+    data: str = "tree",
+    backend: str | None = None,
+    mode: str | BaseMode | None = None,
+    hook: str | Hook | None = None,
+) -> Any:
+    """Profiles a function or a block.
+
+    As a decorator, plain or called, it starts a session around each call and deactivates it after;
+    `finalize` writes the profile. As a context manager it writes the profile at the end:
+
+        @marey.profile
+        def train(): ...
+
+        with marey.profile("run"):
+            ...
+
+    Args:
+        func: The function, or the session's name.
+
+    For the others, and for what is raised, see `start`.
+    """
+    if isinstance(func, str):
+        name, func = func, None
+    options = {"context": context, "data": data, "backend": backend, "mode": mode, "hook": hook}
+    manager = _Profile(name, options)
+    return manager if func is None else manager(func)
+
+
+class _Profile:
+    """What `profile` returns: a decorator and a context manager."""
+
+    def __init__(self, name: str | None, options: dict[str, Any]) -> None:
+        self._name = name
+        self._options = options
+        self._sessions: list[int | None] = []
+
+    def __call__(self, func: F) -> F:
+        if inspect.iscoroutinefunction(func):
+
+            @functools.wraps(func)
+            async def profiled_coroutine(*args: Any, **kwargs: Any) -> Any:
+                session = self._start()
+                try:
+                    return await func(*args, **kwargs)
+                finally:
+                    _pause(session)
+
+            return cast(F, profiled_coroutine)
+
+        @functools.wraps(func)
+        def profiled(*args: Any, **kwargs: Any) -> Any:
+            session = self._start()
+            try:
+                return func(*args, **kwargs)
+            finally:
+                _pause(session)
+
+        return cast(F, profiled)
+
+    def __enter__(self) -> _Profile:
+        self._sessions.append(self._start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        session = self._sessions.pop()
+        if session is not None:
+            finalize(session)
+
+    def _start(self) -> int | None:
+        return start(self._name, **self._options)
+
+
+def _pause(session: int | None) -> None:
+    """Deactivates what `start` gave, unless the function has finalized it itself."""
+    if session is not None and session in _native.sessions():
+        deactivate(session)

@@ -1,0 +1,133 @@
+"""Scopes: named regions of a program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from . import _native
+from ._decorator import wrap
+from ._native import scope
+
+__all__ = ["MetricValue", "cpu_timed_scope", "enter_scope", "exit_scope", "scope"]
+
+MetricValue = int | float | str | Sequence[int] | Sequence[float]
+"""A user metric: a number, a vector of numbers, or a text (which is always a property)."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CPU_TIME = "cpu_time"
+
+
+class cpu_timed_scope:  # noqa: N801 - Proton's name
+    """A scope that adds its elapsed time as the metric ``cpu_time (ns)``, exclusive.
+
+    Args:
+        name: What the region is called.
+        metrics: Values to add at entry, see `scope`.
+
+    Raises:
+        ValueError: The metrics name ``cpu_time``, which is reserved.
+    """
+
+    def __init__(self, name: str, metrics: dict[str, Any] | None = None) -> None:
+        if any(key.partition("(")[0].strip() == _CPU_TIME for key in metrics or ()):
+            raise ValueError(f"The metric name {_CPU_TIME!r} is reserved.")
+        self.name = name
+        self.metrics = metrics
+        self._scope = scope(name, metrics)
+        self._starts: list[int] = []
+
+    def __enter__(self) -> cpu_timed_scope:
+        self._scope.__enter__()
+        self._starts.append(time.perf_counter_ns())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        elapsed_nanos = time.perf_counter_ns() - self._starts.pop()
+        try:
+            _native.add_metrics({f"{_CPU_TIME} (ns)(exc)": elapsed_nanos})
+        finally:
+            self._scope.__exit__(kind, error, traceback)
+
+    def __call__(self, func: F) -> F:
+        # A scope of its own for each call: calls may overlap on threads and tasks.
+        return wrap(lambda: cpu_timed_scope(self.name, self.metrics), func)
+
+
+def enter_scope(
+    name: str, metrics: dict[str, Any] | None = None, *, triton_op: bool = False
+) -> int | None:
+    """Enters a scope, to be left by `exit_scope` on the same thread or task.
+
+    Args:
+        name: What the region is called.
+        metrics: Values to add at entry, see `scope`.
+        triton_op: Enter an operator instead, such as a kernel launch: operators inside it are not
+            recorded.
+
+    Returns:
+        A number for this entry, or `None` when nothing is recorded.
+
+    Raises:
+        TypeError: The name is no str, or a value is no number.
+        ValueError: A metric changes its type; the scope is then not entered.
+    """
+    number = _native.enter_op(name) if triton_op else _native.enter_scope(name)
+    if metrics and number is not None:
+        try:
+            _native.add_metrics(metrics)
+        except BaseException:
+            _exit(triton_op)
+            raise
+    return number
+
+
+def exit_scope(
+    name: str | bool | None = None,
+    *,
+    triton_op: bool = False,
+    metrics: dict[str, Any] | None = None,
+) -> int | None:
+    """Leaves the innermost scope.
+
+    Args:
+        name: If given, the scope must have this name.
+        triton_op: Must be what `enter_scope` was given. It may also come first, as a bool.
+        metrics: Values that are known only now, added before the scope is left.
+
+    Returns:
+        The number that `enter_scope` returned, or `None` when nothing is recorded.
+
+    Raises:
+        RuntimeError: This thread or task is in no scope.
+        TypeError: A value is no number.
+        ValueError: The innermost scope has another name and is not left; or a metric changes its
+            type.
+    """
+    if not _native.is_recording():
+        return None
+    if isinstance(name, bool):
+        name, triton_op = None, name
+    innermost = _native.innermost_name()
+    if innermost is None:
+        raise RuntimeError("Context stack is not balanced: this thread has no scope to exit")
+    if name is not None and name != innermost:
+        raise ValueError(f"Scope name mismatch: {name} != {innermost}")
+    try:
+        if metrics:
+            _native.add_metrics(metrics)
+    finally:
+        number = _exit(triton_op)
+    return number
+
+
+def _exit(triton_op: bool) -> int | None:
+    return _native.exit_op() if triton_op else _native.exit_scope()

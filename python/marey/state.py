@@ -1,0 +1,65 @@
+"""States: labels that are appended below the scopes while they are set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from . import _native
+from ._decorator import wrap
+from ._names import METADATA_STATE, METADATA_STATE_PREFIX
+
+__all__ = ["enter_state", "exit_state", "metadata_state", "state"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class state:  # noqa: N801 - Proton's name
+    """Sets a state on this thread, as a context manager or a decorator.
+
+    Metrics and kernels inside it hang on a node of this name below their scope. States nest: when
+    the inner one ends, the outer one holds again.
+
+    Args:
+        name: What the state is called.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> state:
+        _native.enter_state(self.name)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _native.exit_state()
+
+    def __call__(self, func: F) -> F:
+        return wrap(lambda: self, func)
+
+
+class metadata_state(state):  # noqa: N801 - Proton's name
+    """The state under which kernels run that only compute metadata; viewers leave it out.
+
+    Args:
+        kernel_name: The kernel that the metadata is for.
+    """
+
+    def __init__(self, kernel_name: str | None = None) -> None:
+        super().__init__(f"{METADATA_STATE_PREFIX}{kernel_name}" if kernel_name else METADATA_STATE)
+
+
+def enter_state(name: str) -> None:
+    """Sets a state on this thread until `exit_state`."""
+    _native.enter_state(name)
+
+
+def exit_state() -> None:
+    """Ends the innermost state of this thread; without one, does nothing."""
+    _native.exit_state()

@@ -1,0 +1,427 @@
+"""Scopes for PyTorch programs that need no change in the program.
+
+While enabled, every call of a `torch.nn.Module` is a scope under its dotted name, `backward` is a
+scope, an optimizer step is a scope named after its class, and each optimizer step closes a `step`.
+Models are never modified: what is known about them is kept here, by identity, while they live.
+
+Start reading at `enable`, then `_enter_module`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from marey import _native
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+__all__ = ["disable", "enable", "is_enabled"]
+
+_push = _native.push
+_pop = _native.pop
+
+_KIND_SCOPE = 1
+_KIND_MODULE = 3
+
+# The key of a backward on a thread's stack; no object has this identity.
+_BACKWARD_KEY = 0
+
+
+def enable() -> None:
+    """Makes module calls, backward and optimizer steps scopes, in the whole process.
+
+    Does not import torch: where that has not happened yet, the hooks are set once it has. Calling
+    it again changes nothing. Any thread may call it.
+
+    Raises:
+        AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
+    """
+    global _enabled
+    with _lock:
+        _enabled = True
+        if "torch" not in sys.modules:
+            if _finder not in sys.meta_path:
+                sys.meta_path.insert(0, _finder)
+            return
+    # Outside the lock: this waits where another thread is still importing torch.
+    _attach(importlib.import_module("torch"))
+
+
+def disable() -> None:
+    """Removes everything that `enable` set and closes the scopes it has open on this thread."""
+    global _enabled, _detach
+    with _lock:
+        _enabled = False
+        if _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _leave_down_to(_thread.stack, 0)
+
+
+def is_enabled() -> bool:
+    """Whether `enable` is in force, be torch imported yet or not."""
+    return _enabled
+
+
+# The four hooks. A thread's stack holds what it has entered and not left: the identity of the
+# module or optimizer, the name of its scope, and the names that hold inside it.
+
+
+class _Names(dict[int, str]):
+    """Dotted names of the modules below one root, by identity, for as long as each module lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._references: dict[int, weakref.ref[Module]] = {}
+        self._root_key: int | None = None
+
+    @classmethod
+    def below(cls, root: Module) -> _Names:
+        names = cls()
+        names._root_key = id(root)
+        names._learn(root)
+        return names
+
+    def learn_addition(self, module: Module, caller_key: int) -> None:
+        """Learns all names anew if `module` was added below the named module that calls it."""
+        caller, root = self._living(caller_key), self._living(self._root_key)
+        if caller is not None and root is not None and _is_below(module, caller):
+            self._learn(root)
+
+    def _living(self, key: int | None) -> Module | None:
+        reference = None if key is None else self._references.get(key)
+        return None if reference is None else reference()
+
+    def _learn(self, root: Module) -> None:
+        # A model may override `named_modules`; what that raises is not the program's business.
+        with contextlib.suppress(Exception):
+            for name, module in root.named_modules():
+                self._add(module, sys.intern(name))
+
+    def _add(self, module: Module, name: str) -> None:
+        key = id(module)
+        if key not in self._references:
+            self._references[key] = weakref.ref(module, lambda _: self._forget(key))
+        if name:  # the root has none, and is not to be taken for its own child
+            self[key] = name
+
+    def _forget(self, key: int) -> None:
+        self.pop(key, None)
+        self._references.pop(key, None)
+
+
+def _is_below(module: Module, caller: Module) -> bool:
+    with contextlib.suppress(Exception):
+        return module is not caller and any(below is module for below in caller.modules())
+    return False
+
+
+class _ThreadState(threading.local):
+    """What one thread is inside of."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[int, str, _Names]] = []
+        self.step_done_in_backward = False
+
+
+def _enter_module(module: Module, _args: object) -> None:
+    if _is_compiling():
+        return
+    stack = _thread.stack
+    if stack:
+        key = id(module)
+        names = stack[-1][2]
+        name = names.get(key)
+        if name is not None:
+            stack.append((key, name, names))
+            _push(name, _KIND_MODULE)
+            return
+    _enter_unnamed_module(module, stack)
+
+
+def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) -> None:
+    _leave_finished_calls(stack)
+    if not stack and _is_grad_enabled():
+        _native.step_begin()
+    name, names = _find_name(module, stack)
+    stack.append((id(module), name, names))
+    _push(name, _KIND_MODULE)
+
+
+def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
+    """Name of a module that the innermost root has not named, and the names inside of it."""
+    key = id(module)
+    if stack:
+        caller_key, _, caller_names = stack[-1]
+        caller_names.learn_addition(module, caller_key)
+    for _, _, names in reversed(stack):
+        if key in names:
+            return names[key], names
+    return sys.intern(type(module).__name__), _names_of_root(module)
+
+
+def _names_of_root(root: Module) -> _Names:
+    key = id(root)
+    known = _roots.get(key)
+    if known is not None:
+        return known[1]
+    names = _Names.below(root)
+    _roots[key] = (weakref.ref(root, lambda _: _roots.pop(key, None)), names)
+    return names
+
+
+def _leave_module(module: Module, _args: object, _output: object) -> None:
+    if _is_compiling():
+        return
+    stack = _thread.stack
+    if stack and stack[-1][0] == id(module):
+        _pop(stack.pop()[1])
+    else:
+        _leave(stack, id(module))
+
+
+def _enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+    if _is_compiling():
+        return
+    _call_sites.add(_site(sys._getframe(1).f_code))
+    _enter_scope(id(optimizer), _optimizer_scope_name(type(optimizer).__name__))
+
+
+def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+    if _is_compiling():
+        return
+    stack = _thread.stack
+    _leave(stack, id(optimizer))
+    if not stack:
+        _native.step_end()
+    elif stack[0][0] == _BACKWARD_KEY:
+        # Optimizers that run in backward, one a parameter, make one step together.
+        _thread.step_done_in_backward = True
+
+
+def _leave_backward() -> None:
+    stack = _thread.stack
+    _leave(stack, _BACKWARD_KEY)
+    if not stack and _thread.step_done_in_backward:
+        _thread.step_done_in_backward = False
+        _native.step_end()
+
+
+def _enter_scope(key: int, name: str) -> None:
+    stack = _thread.stack
+    _leave_finished_calls(stack)
+    if not stack:
+        _native.step_begin()
+    stack.append((key, name, stack[-1][2] if stack else _no_names))
+    _push(name, _KIND_SCOPE)
+
+
+@functools.cache
+def _optimizer_scope_name(class_name: str) -> str:
+    return sys.intern(f"{class_name}.step")
+
+
+def _leave(stack: list[tuple[int, str, _Names]], key: int) -> None:
+    """Leaves the innermost scope with this key and all scopes in it; nothing where there is none.
+
+    There is none where the hooks were set, or dynamo fell back to Python, in the middle of a call.
+    """
+    for depth in reversed(range(len(stack))):
+        if stack[depth][0] == key:
+            _leave_down_to(stack, depth)
+            return
+
+
+def _leave_finished_calls(stack: list[tuple[int, str, _Names]]) -> None:
+    """Leaves scopes whose call ended unannounced.
+
+    A KeyboardInterrupt or SystemExit passes torch's module hooks by, and any exception its
+    optimizer hooks. So the calls that are still on Python's own stack are counted.
+    """
+    if not stack:
+        return
+    live = -1  # the call that is being entered is on Python's stack and not yet on ours
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        live += _site(frame.f_code) in _call_sites
+        frame = frame.f_back
+    _leave_down_to(stack, max(live, 0))
+
+
+def _leave_down_to(stack: list[tuple[int, str, _Names]], depth: int) -> None:
+    while len(stack) > depth:
+        _pop(stack.pop()[1])
+
+
+def _site(code: types.CodeType) -> tuple[str, str]:
+    # By name, not by identity: dynamo runs rewritten copies of a code object.
+    return code.co_filename, code.co_name
+
+
+# Attaching to torch, and coming off again.
+
+
+def _attach(torch: Any) -> None:
+    global _detach, _is_compiling, _is_grad_enabled
+    # `torch.optim` does not keep this one as an attribute.
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    with _lock:
+        if _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)
+        if not _enabled or _detach is not None:
+            return
+        _is_compiling = torch.compiler.is_compiling
+        _is_grad_enabled = torch.is_grad_enabled
+        modules = torch.nn.modules.module
+        _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
+        with contextlib.ExitStack() as undo:
+            for handle in (
+                modules.register_module_forward_pre_hook(_enter_module),
+                modules.register_module_forward_hook(_leave_module, always_call=True),
+                optimizers.register_optimizer_step_pre_hook(_enter_optimizer),
+                optimizers.register_optimizer_step_post_hook(_leave_optimizer),
+            ):
+                undo.callback(handle.remove)
+            undo.callback(_replace(torch.autograd, "backward", _backward_scope(torch)))
+            undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
+            if hasattr(modules, "_has_any_global_hook"):
+                undo.callback(_replace(modules, "_has_any_global_hook", _other_hooks(modules)))
+            _detach = undo.pop_all().close
+
+
+def _replace(holder: Any, name: str, replacement: Callable[..., Any]) -> Callable[[], None]:
+    """Sets an attribute; returns what puts the old value back unless it was replaced since."""
+    original = getattr(holder, name)
+
+    def put_back() -> None:
+        if getattr(holder, name) is replacement:
+            setattr(holder, name, original)
+
+    setattr(holder, name, replacement)
+    return put_back
+
+
+def _backward_scope(torch: Any) -> Callable[..., Any]:
+    original: Callable[..., Any] = torch.autograd.backward
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if _detach is None or _is_compiling():
+            return original(*args, **kwargs)
+        _enter_scope(_BACKWARD_KEY, "backward")
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _leave_backward()
+
+    _call_sites.add(_site(backward.__code__))
+    # TorchScript knows its own functions by identity.
+    torch.jit._builtins._register_builtin(backward, "aten::backward")
+    return functools.update_wrapper(backward, original)
+
+
+def _export_without_hooks(torch: Any) -> Callable[..., Any]:
+    """The strict exporter of torch 2.15 refuses every model while any global hook is set."""
+    original: Callable[..., Any] = torch.export.export
+
+    def export(*args: Any, **kwargs: Any) -> Any:
+        if _detach is None:
+            return original(*args, **kwargs)
+        disable()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            enable()
+
+    return functools.update_wrapper(export, original)
+
+
+def _other_hooks(modules: Any) -> Callable[[], bool]:
+    """The test on which `torch.compile` warns of global hooks, blind to ours, which are inert."""
+
+    def has_any_global_hook() -> bool:
+        forward_hooks = (
+            *modules._global_forward_pre_hooks.values(),
+            *modules._global_forward_hooks.values(),
+        )
+        return (
+            any(hook not in (_enter_module, _leave_module) for hook in forward_hooks)
+            or len(modules._global_backward_pre_hooks) > 0
+            or len(modules._global_backward_hooks) > 0
+        )
+
+    return has_any_global_hook
+
+
+class _TorchFinder(importlib.abc.MetaPathFinder):
+    """Finds torch as the other finders do, and attaches to it when its import is complete."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    if hasattr(spec.loader, "exec_module"):
+                        spec.loader = _TorchLoader(spec.loader)
+                    return spec
+        return None
+
+
+class _TorchLoader(importlib.abc.Loader):
+    """Loads as the loader it wraps, to which it gives its place back before torch's code runs."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        module: types.ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        try:
+            _attach(module)
+        except Exception as error:
+            warnings.warn(f"marey cannot hook this torch: {error!r}", RuntimeWarning, stacklevel=2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+_lock = threading.RLock()
+_enabled = False
+_finder = _TorchFinder()
+_detach: Callable[[], None] | None = None
+_is_compiling: Callable[[], bool]
+_is_grad_enabled: Callable[[], bool]
+
+_thread = _ThreadState()
+_no_names = _Names()
+# The reference removes the entry when the root dies.
+_roots: dict[int, tuple[weakref.ref[Any], _Names]] = {}
+# File and function name of the calls that enter a scope here.
+_call_sites: set[tuple[str, str]] = set()

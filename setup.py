@@ -1,0 +1,60 @@
+"""Builds the three libraries of the wheel from the Cargo workspace; the rest is pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import setup
+from setuptools_rust import Binding, RustExtension, build_rust
+
+ROOT = Path(__file__).parent
+LIBMAREY = "marey.lib.libmarey"
+
+
+class BuildRust(build_rust):  # type: ignore[misc]
+    """Keeps the plain file name of the library that is no Python module."""
+
+    def get_dylib_ext_path(self, ext: RustExtension, target_fname: str) -> str:
+        path: str = super().get_dylib_ext_path(ext, target_fname)
+        return str(Path(path).with_name("libmarey.so")) if ext.name == LIBMAREY else path
+
+
+def library(name: str, crate: str) -> RustExtension:
+    """A `cdylib` of the workspace, in release mode even when the install is editable."""
+    return RustExtension(
+        name,
+        path=f"crates/{crate}/Cargo.toml",
+        binding=Binding.NoBinding,  # the crates choose PyO3's features themselves
+        py_limited_api=True,
+        debug=False,
+        cargo_manifest_args=["--locked"] if (ROOT / "Cargo.lock").exists() else [],
+    )
+
+
+def version() -> str:
+    """The version of the Cargo workspace."""
+    manifest = (ROOT / "Cargo.toml").read_text()
+    found = re.search(r'^\[workspace\.package\]\nversion = "(.+)"$', manifest, re.MULTILINE)
+    if found is None:
+        raise ValueError("Cargo.toml: [workspace.package] does not begin with a version")
+    return found[1]
+
+
+def requirements(path: str) -> list[str]:
+    """The lines of a requirements file that name a package."""
+    lines = (line.partition("#")[0].strip() for line in (ROOT / path).read_text().splitlines())
+    return [line for line in lines if line]
+
+
+setup(
+    version=version(),
+    extras_require={"test": requirements("tests/requirements.txt"), "torch": ["torch"]},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},  # one wheel for CPython 3.10 and later
+    cmdclass={"build_rust": BuildRust},
+    rust_extensions=[
+        library("marey._native", "marey-py"),
+        library("marey._engine", "marey-engine"),
+        library(LIBMAREY, "marey-capi"),
+    ],
+)

@@ -1,0 +1,57 @@
+/* Prints the size of the function table and the place of each entry, as the header has them. */
+#include "marey.h"
+
+#include <stdio.h>
+
+#define PLACE(field) printf(#field " %zu\n", offsetof(marey_table_t, field))
+
+int main(void) {
+    const marey_table_t *table = marey_load();
+    if (table == NULL || table->abi_version != MAREY_ABI_VERSION) {
+        return 1;
+    }
+    printf("header %zu\nlibrary %zu\n", sizeof(marey_table_t), table->size);
+    printf("error %zu\n", sizeof(marey_error_t));
+    printf("metric %zu\n", sizeof(marey_metric_t));
+    printf("options %zu\n", sizeof(marey_start_options_t));
+    PLACE(size);
+    PLACE(abi_version);
+    PLACE(reserved);
+    PLACE(live);
+    PLACE(intern);
+    PLACE(intern_metric);
+    PLACE(scope_enter);
+    PLACE(scope_exit);
+    PLACE(operator_enter);
+    PLACE(operator_exit);
+    PLACE(state_enter);
+    PLACE(state_exit);
+    PLACE(step_begin);
+    PLACE(step_end);
+    PLACE(top_name);
+    PLACE(add_metrics);
+    PLACE(detached_enter);
+    PLACE(detached_exit);
+    PLACE(detached_add_metrics);
+    PLACE(detached_release);
+    PLACE(detached_id);
+    PLACE(set_frame_provider);
+    PLACE(frame_root);
+    PLACE(frame_child);
+    PLACE(start);
+    PLACE(activate);
+    PLACE(deactivate);
+    PLACE(finalize);
+    PLACE(advance_phase);
+    PLACE(is_phase_complete);
+    PLACE(clear);
+    PLACE(get_data);
+    PLACE(depth);
+    PLACE(context);
+    PLACE(set_quiet_if_empty);
+    PLACE(checkpoint);
+    PLACE(after_fork_in_parent);
+    PLACE(name_text);
+    PLACE(sessions);
+    return 0;
+}
