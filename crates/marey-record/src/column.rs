@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// One session's data about one thread. The owner of the thread is the only writer.
 #[derive(Debug, Default)]
 pub(crate) struct Column {
-    stats: Arena<Stats>,
-    sketches: Arena<Sketch>,
-    pages: Arena<Page>,
-    metrics: Arena<Metric>,
-    elements: Arena<AtomicU64>,
+    stats: Arena<Stats, 6>,
+    sketches: Arena<Sketch, 3>,
+    pages: Arena<Page, 4>,
+    metrics: Arena<Metric, 3>,
+    elements: Arena<AtomicU64, 3>,
     sketches_len: AtomicU32,
     pages_len: AtomicU32,
     metrics_len: AtomicU32,

@@ -216,9 +216,8 @@ impl Local {
     pub(crate) fn exit(&mut self, name: u32) -> u64 {
         let now = clock::ticks();
         let Some(top) = self.top_own() else { return unmatched() };
-        let is_plain = top.kind_flags.load(Ordering::Relaxed) & (STEP | FOREIGN) == 0;
-        if is_plain && (name == 0 || top.name.load(Ordering::Relaxed) == name) {
-            return self.pop(now);
+        if top.kind_flags & (STEP | FOREIGN) == 0 && (name == 0 || top.name == name) {
+            return self.leave(&top, now);
         }
         self.exit_below_top(name, now)
     }
@@ -226,10 +225,7 @@ impl Local {
     /// The thread's place: the innermost scope, or the roots.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
-        match self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at)) {
-            Some(top) => place_of(top),
-            None => ROOTS,
-        }
+        self.top().map_or(ROOTS, |top| place_of(&top))
     }
 
     /// Finds or makes a child below `place`, in the trees of the sessions concerned.
@@ -287,25 +283,38 @@ impl Local {
         self.tree.depth.store(self.depth, Ordering::Release);
     }
 
+    /// The innermost frame.
     #[inline(always)]
-    fn top_own(&self) -> Option<&Frame> {
+    fn top(&self) -> Option<OpenFrame> {
+        self.frame(self.depth.checked_sub(1)?)
+    }
+
+    #[inline(always)]
+    fn frame(&self, at: u32) -> Option<OpenFrame> {
+        self.tree.frames.get(at).map(Frame::copy)
+    }
+
+    /// The innermost frame, if it is the thread's to leave.
+    #[inline(always)]
+    fn top_own(&self) -> Option<OpenFrame> {
         if self.depth <= self.inherited {
             return None;
         }
-        self.tree.frames.get(self.depth - 1)
+        self.top()
     }
 
     /// Takes the innermost frame off and records it.
     #[inline(always)]
-    fn pop(&mut self, now: u64) -> u64 {
-        let Some(frame) = self.top_own() else { return 0 };
-        let nanos = clock::nanos(now.saturating_sub(frame.start_ticks.load(Ordering::Relaxed)));
-        let own = nanos.saturating_sub(frame.child_nanos.load(Ordering::Relaxed));
-        let sessions = frame.sessions.load(Ordering::Relaxed);
-        let id = frame.id.load(Ordering::Relaxed);
-        self.record(place_of(frame), sessions, nanos, own);
+    fn leave(&mut self, top: &OpenFrame, now: u64) -> u64 {
+        let nanos = clock::nanos(now.saturating_sub(top.start_ticks));
+        let own = nanos.saturating_sub(top.child_nanos);
+        self.record(place_of(top), top.sessions, nanos, own);
         self.shrink(nanos);
-        id
+        top.id
+    }
+
+    fn pop(&mut self, now: u64) -> u64 {
+        self.top_own().map_or(0, |top| self.leave(&top, now))
     }
 
     /// Forgets the innermost frame, whose time goes to its parent's children.
@@ -316,9 +325,8 @@ impl Local {
         let Some(parent) = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at)) else {
             return;
         };
-        let children = parent.child_nanos.load(Ordering::Relaxed);
-        parent.child_nanos.store(children + nanos, Ordering::Relaxed);
-        if parent.kind_flags.load(Ordering::Relaxed) & CLOSING != 0 {
+        parent.add_child_nanos(nanos);
+        if parent.copy().kind_flags & CLOSING != 0 {
             self.close_step();
         }
     }
@@ -341,10 +349,9 @@ impl Local {
     #[inline(never)]
     fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
         let own = self.inherited..self.depth;
-        let is_called = |frame: &Frame| name == 0 || frame.name.load(Ordering::Relaxed) == name;
-        let wanted = own
-            .rev()
-            .find(|&at| !self.is_step(at) && self.tree.frames.get(at).is_some_and(is_called));
+        let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
+        let wanted =
+            own.rev().find(|&at| !self.is_step(at) && self.frame(at).is_some_and(is_called));
         let Some(wanted) = wanted else { return unmatched() };
         while self.depth > wanted + 1 {
             self.close_inner(now);
@@ -366,8 +373,13 @@ impl Local {
     }
 
     fn is(&self, at: u32, flag: u32) -> bool {
-        let frame = self.tree.frames.get(at);
-        frame.is_some_and(|frame| frame.kind_flags.load(Ordering::Relaxed) & flag != 0)
+        self.frame(at).is_some_and(|frame| frame.kind_flags & flag != 0)
+    }
+
+    fn change_flags(&self, at: u32, set: u32, clear: u32) {
+        if let Some(frame) = self.tree.frames.get(at) {
+            frame.change_flags(set, clear);
+        }
     }
 
     fn is_step(&self, at: u32) -> bool {
@@ -376,17 +388,15 @@ impl Local {
 
     /// Leaves a scope that the parent process entered and will record.
     fn leave_foreign(&mut self) -> u64 {
-        let id = self.top_own().map_or(0, |frame| frame.id.load(Ordering::Relaxed));
+        let id = self.top_own().map_or(0, |frame| frame.id);
         self.shrink(0);
         id
     }
 
     /// Forgets a step that no optimizer closed; what ran inside it keeps its own time.
     fn discard_step(&mut self) {
-        let children = self.top_own().map_or(0, |frame| frame.child_nanos.load(Ordering::Relaxed));
-        if let Some(frame) = self.top_own() {
-            frame.kind_flags.fetch_and(!CLOSING, Ordering::Relaxed);
-        }
+        let children = self.top_own().map_or(0, |frame| frame.child_nanos);
+        self.change_flags(self.depth - 1, 0, CLOSING);
         self.shrink(children);
     }
 
@@ -403,9 +413,7 @@ impl Local {
         match step {
             Some(at) if at + 1 == self.depth => self.close_step(),
             Some(at) => {
-                if let Some(frame) = self.tree.frames.get(at) {
-                    frame.kind_flags.fetch_or(CLOSING, Ordering::Relaxed);
-                }
+                self.change_flags(at, CLOSING, 0);
             }
             None => self.open_step(),
         }
@@ -414,18 +422,14 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn close_step(&mut self) {
-        if let Some(frame) = self.top_own() {
-            frame.kind_flags.fetch_and(!CLOSING, Ordering::Relaxed);
-        }
+        self.change_flags(self.depth - 1, 0, CLOSING);
         self.pop(clock::ticks());
         self.open_step();
     }
 
     fn open_step(&mut self) {
         self.enter(names::intern(STEP_NAME), NodeKind::Step, PYTHON_ROOT);
-        if let Some(frame) = self.top_own() {
-            frame.kind_flags.fetch_or(STEP, Ordering::Relaxed);
-        }
+        self.change_flags(self.depth - 1, STEP, 0);
     }
 
     /// Enters an operator, unless one is in progress.
@@ -447,10 +451,8 @@ impl Local {
     }
 
     fn operator_in_progress(&self) -> bool {
-        (self.inherited..self.depth).any(|at| {
-            let frame = self.tree.frames.get(at);
-            frame.is_some_and(|frame| kind_of(frame) == NodeKind::Operator)
-        })
+        (self.inherited..self.depth)
+            .any(|at| self.frame(at).is_some_and(|frame| kind_of(&frame) == NodeKind::Operator))
     }
 
     /// Sets a state below the scopes until [`Local::exit_state`].
@@ -474,13 +476,8 @@ impl Local {
 
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
-        let top = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at));
-        let (place, state, sessions) = match top {
-            Some(top) => (
-                place_of(top),
-                top.state.load(Ordering::Relaxed),
-                top.sessions.load(Ordering::Relaxed),
-            ),
+        let (place, state, sessions) = match self.top() {
+            Some(top) => (place_of(&top), top.state, top.sessions),
             None => (ROOTS, self.states.last().map_or(0, |state| state.name), u64::MAX),
         };
         self.add_metrics_at(place, state, sessions, values)
@@ -517,16 +514,14 @@ impl Local {
         (self.inherited..self.depth)
             .rev()
             .find(|&at| !self.is_step(at))
-            .and_then(|at| self.tree.frames.get(at))
-            .map_or(0, |frame| frame.name.load(Ordering::Relaxed))
+            .and_then(|at| self.frame(at))
+            .map_or(0, |frame| frame.name)
     }
 
     /// Scopes of the stack that a session sees.
     pub(crate) fn depth_of(&self, slot: u32) -> u32 {
-        let visible = (0..self.depth).filter(|&at| {
-            let frame = self.tree.frames.get(at);
-            frame.is_some_and(|frame| frame.sessions.load(Ordering::Relaxed) & bit(slot) != 0)
-        });
+        let visible = (0..self.depth)
+            .filter(|&at| self.frame(at).is_some_and(|frame| frame.sessions & bit(slot) != 0));
         visible.count() as u32
     }
 
@@ -588,15 +583,13 @@ impl Local {
     }
 }
 
-fn place_of(frame: &Frame) -> Place {
-    Place {
-        shadow: frame.shadow_node.load(Ordering::Relaxed),
-        python: frame.python_node.load(Ordering::Relaxed),
-    }
+#[inline(always)]
+fn place_of(frame: &OpenFrame) -> Place {
+    Place { shadow: frame.shadow_node, python: frame.python_node }
 }
 
-fn kind_of(frame: &Frame) -> NodeKind {
-    NodeKind::from_u8(frame.kind_flags.load(Ordering::Relaxed) as u8)
+fn kind_of(frame: &OpenFrame) -> NodeKind {
+    NodeKind::from_u8(frame.kind_flags as u8)
 }
 
 #[cold]

@@ -15,7 +15,7 @@ pub(crate) struct ThreadTree {
     pub(crate) generation: u64,
     pub(crate) seq: Seq,
     pub(crate) nodes: Nodes,
-    pub(crate) frames: Arena<Frame>,
+    pub(crate) frames: Arena<Frame, 6>,
     pub(crate) depth: AtomicU32,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
 }
@@ -23,43 +23,46 @@ pub(crate) struct ThreadTree {
 /// An entered scope. Whoever reads it from another thread must do so inside [`Seq::read`].
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    pub(crate) name: AtomicU32,
-    /// A `NodeKind` in the low byte, flags above.
-    pub(crate) kind_flags: AtomicU32,
-    pub(crate) shadow_node: AtomicU32,
-    pub(crate) python_node: AtomicU32,
-    /// Name of the state below which this frame's metrics go; 0 for none.
-    pub(crate) state: AtomicU32,
-    /// Sessions that saw the entry.
-    pub(crate) sessions: AtomicU64,
-    pub(crate) start_ticks: AtomicU64,
-    /// Time of the completed children.
-    pub(crate) child_nanos: AtomicU64,
-    pub(crate) id: AtomicU64,
+    /// The name in the low half; above it a `NodeKind` in the low byte, and flags.
+    name_kind: AtomicU64,
+    /// The node in the shadow tree in the low half, that in the Python tree above.
+    nodes: AtomicU64,
+    state: AtomicU64,
+    sessions: AtomicU64,
+    start_ticks: AtomicU64,
+    child_nanos: AtomicU64,
+    id: AtomicU64,
 }
 
 /// A copy of an entered scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFrame {
     pub(crate) name: u32,
+    /// A `NodeKind` in the low byte, flags above.
     pub(crate) kind_flags: u32,
     pub(crate) shadow_node: u32,
     pub(crate) python_node: u32,
+    /// Name of the state below which this frame's metrics go; 0 for none.
     pub(crate) state: u32,
+    /// Sessions that saw the entry.
     pub(crate) sessions: u64,
     pub(crate) start_ticks: u64,
+    /// Time of the completed children.
     pub(crate) child_nanos: u64,
     pub(crate) id: u64,
 }
 
 impl Frame {
+    #[inline(always)]
     pub(crate) fn copy(&self) -> OpenFrame {
+        let name_kind = self.name_kind.load(Ordering::Relaxed);
+        let nodes = self.nodes.load(Ordering::Relaxed);
         OpenFrame {
-            name: self.name.load(Ordering::Relaxed),
-            kind_flags: self.kind_flags.load(Ordering::Relaxed),
-            shadow_node: self.shadow_node.load(Ordering::Relaxed),
-            python_node: self.python_node.load(Ordering::Relaxed),
-            state: self.state.load(Ordering::Relaxed),
+            name: name_kind as u32,
+            kind_flags: (name_kind >> 32) as u32,
+            shadow_node: nodes as u32,
+            python_node: (nodes >> 32) as u32,
+            state: self.state.load(Ordering::Relaxed) as u32,
             sessions: self.sessions.load(Ordering::Relaxed),
             start_ticks: self.start_ticks.load(Ordering::Relaxed),
             child_nanos: self.child_nanos.load(Ordering::Relaxed),
@@ -69,15 +72,28 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn set(&self, frame: &OpenFrame) {
-        self.name.store(frame.name, Ordering::Relaxed);
-        self.kind_flags.store(frame.kind_flags, Ordering::Relaxed);
-        self.shadow_node.store(frame.shadow_node, Ordering::Relaxed);
-        self.python_node.store(frame.python_node, Ordering::Relaxed);
-        self.state.store(frame.state, Ordering::Relaxed);
+        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        self.name_kind.store(pair(frame.name, frame.kind_flags), Ordering::Relaxed);
+        self.nodes.store(pair(frame.shadow_node, frame.python_node), Ordering::Relaxed);
+        self.state.store(u64::from(frame.state), Ordering::Relaxed);
         self.sessions.store(frame.sessions, Ordering::Relaxed);
         self.start_ticks.store(frame.start_ticks, Ordering::Relaxed);
         self.child_nanos.store(frame.child_nanos, Ordering::Relaxed);
         self.id.store(frame.id, Ordering::Relaxed);
+    }
+
+    /// Adds to the time of the completed children.
+    #[inline(always)]
+    pub(crate) fn add_child_nanos(&self, nanos: u64) {
+        let sum = self.child_nanos.load(Ordering::Relaxed).wrapping_add(nanos);
+        self.child_nanos.store(sum, Ordering::Relaxed);
+    }
+
+    /// Sets and clears flags. The owner's call, so no other thread writes meanwhile.
+    pub(crate) fn change_flags(&self, set: u32, clear: u32) {
+        let name_kind = self.name_kind.load(Ordering::Relaxed);
+        let changed = (name_kind | u64::from(set) << 32) & !(u64::from(clear) << 32);
+        self.name_kind.store(changed, Ordering::Relaxed);
     }
 }
 

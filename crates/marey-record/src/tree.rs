@@ -13,22 +13,22 @@ pub(crate) const PYTHON_ROOT: u32 = 1;
 /// A context node. Written once by the owner, before `Nodes::len` counts it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    parent: AtomicU32,
-    name: AtomicU32,
-    kind: AtomicU8,
+    /// The name in the low half, the parent above.
+    name_parent: AtomicU64,
     /// Sessions that saw it entered. Part of its identity, so that each session finds its own path.
     sessions: AtomicU64,
+    kind: AtomicU8,
     /// The child found last. Owner only.
     last_child: AtomicU32,
 }
 
 impl Node {
     pub(crate) fn parent(&self) -> u32 {
-        self.parent.load(Ordering::Relaxed)
+        (self.name_parent.load(Ordering::Relaxed) >> 32) as u32
     }
 
     pub(crate) fn name(&self) -> u32 {
-        self.name.load(Ordering::Relaxed)
+        self.name_parent.load(Ordering::Relaxed) as u32
     }
 
     pub(crate) fn kind(&self) -> NodeKind {
@@ -41,9 +41,8 @@ impl Node {
 
     #[inline(always)]
     fn is(&self, key: &Key) -> bool {
-        self.name() == key.name
-            && self.parent() == key.parent
-            && self.sessions() == key.sessions
+        self.name_parent.load(Ordering::Relaxed) == key.name_parent()
+            && self.sessions.load(Ordering::Relaxed) == key.sessions
             && self.kind.load(Ordering::Relaxed) == key.kind as u8
     }
 }
@@ -59,11 +58,14 @@ pub(crate) struct Key {
 
 impl Key {
     #[inline(always)]
+    fn name_parent(&self) -> u64 {
+        u64::from(self.parent) << 32 | u64::from(self.name)
+    }
+
+    #[inline(always)]
     fn hash(&self) -> u64 {
         const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let word = (u64::from(self.parent) << 32 | u64::from(self.name))
-            ^ self.sessions.rotate_left(17)
-            ^ (self.kind as u64) << 61;
+        let word = self.name_parent() ^ self.sessions.rotate_left(17) ^ (self.kind as u64) << 61;
         let mixed = word.wrapping_mul(ODD);
         mixed ^ (mixed >> 32)
     }
@@ -72,7 +74,7 @@ impl Key {
 /// The nodes of one thread, in the order of their making.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    arena: Arena<Node>,
+    arena: Arena<Node, 6>,
     len: AtomicU32,
 }
 
@@ -102,8 +104,7 @@ impl Nodes {
     fn push(&self, key: &Key) -> Option<u32> {
         let id = self.len.load(Ordering::Relaxed);
         let node = self.arena.ensure(id)?;
-        node.parent.store(key.parent, Ordering::Relaxed);
-        node.name.store(key.name, Ordering::Relaxed);
+        node.name_parent.store(key.name_parent(), Ordering::Relaxed);
         node.kind.store(key.kind as u8, Ordering::Relaxed);
         node.sessions.store(key.sessions, Ordering::Relaxed);
         self.len.store(id + 1, Ordering::Release);
