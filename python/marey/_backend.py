@@ -13,7 +13,7 @@ class Driver(NamedTuple):
 
     library: str
     initialise: str
-    count: str
+    count_devices: str
     hint: str
 
 
@@ -77,7 +77,7 @@ def _failure(driver: Driver) -> tuple[str, int | None] | None:
     if code != 0:
         return driver.initialise, code
     count = ctypes.c_int(0)
-    code = int(getattr(library, driver.count)(ctypes.byref(count)))
+    code = int(getattr(library, driver.count_devices)(ctypes.byref(count)))
     if code != 0:
-        return driver.count, code
+        return driver.count_devices, code
     return None if count.value > 0 else ("find a device", None)

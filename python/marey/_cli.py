@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from typing import NoReturn
 
 import marey
-from marey import _recording, _run
+from marey import _native, _recording, _run
+from marey._flags import is_disabled
 
 _HELP = """\
 marey: one profiler for AI workloads
@@ -66,6 +68,7 @@ def main() -> None:
     else:
         from marey import _engine  # heavy, and never needed beside a profiled program
 
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine does not return to Python
         sys.exit(_engine.cli_main(sys.argv))
 
 
@@ -83,8 +86,10 @@ def _run_command(arguments: list[str]) -> None:
     if target.kind == "command":
         _exec_command(target, options)
     program = _run.load(target)
-    if not _recording.is_disabled():
+    if not is_disabled():
         _start(options)
+    # What runs the program is no part of its call stacks.
+    _native.set_frame_base(_run.run.__code__)
     _run.run(program)
 
 
@@ -99,7 +104,7 @@ def _start(options: _recording.Options) -> None:
 
 
 def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
-    if not _recording.is_disabled():
+    if not is_disabled():
         _recording.hand_down(options)
         shown = _recording.shown_path(f"{options.path}.<pid>.{options.format}", os.getcwd())
         print(f"marey: each Python process writes {shown}", file=sys.stderr, flush=True)

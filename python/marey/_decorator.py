@@ -11,7 +11,12 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def wrap(make: Callable[[], AbstractContextManager[Any]], func: F) -> F:
+def wrap(manager: AbstractContextManager[Any], func: F) -> F:
+    """Runs each call of `func` inside `manager`, which any number of calls may share."""
+    return wrap_each(lambda: manager, func)
+
+
+def wrap_each(make: Callable[[], AbstractContextManager[Any]], func: F) -> F:
     """Runs each call of `func` inside the context manager that `make` returns for it."""
     if inspect.iscoroutinefunction(func):
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from ._names import ENV_DISABLE
+
 
 class Flags:
     """What holds for the whole process."""
@@ -11,3 +15,8 @@ class Flags:
 
 
 flags = Flags()
+
+
+def is_disabled() -> bool:
+    """Whether ``MAREY_DISABLE`` turns marey off."""
+    return os.environ.get(ENV_DISABLE, "") not in ("", "0")

@@ -35,11 +35,6 @@ class Options(NamedTuple):
     children: bool
 
 
-def is_disabled() -> bool:
-    """Whether `MAREY_DISABLE` turns marey off."""
-    return os.environ.get("MAREY_DISABLE", "") not in ("", "0")
-
-
 def start(options: Options, *, announce: bool) -> int | None:
     """Open the session and have it written at exit; with `announce`, say where.
 

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast, overload
 
 from . import _backend, _native, _session
-from ._flags import flags
-from ._names import ENV_DISABLE
+from ._flags import flags, is_disabled
 from .hooks import Hook, HookManager, LaunchHook
 from .mode import BaseMode, parse_flushing
 
@@ -41,8 +40,8 @@ def start(
         data: ``"tree"``: values are added up by path.
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
-        mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file of
-            its own as soon as it is closed.
+        mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
+            of its own as soon as it is closed.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:
@@ -80,14 +79,11 @@ def start(
         quiet_if_empty=False,
     )
     _session.note_missing_gpu_at_end()
+    # The session may be one that was deactivated, with hooks of its own.
+    HookManager.activate(session)
     if launch_hook is not None:
         HookManager.register(launch_hook, session)
     return session
-
-
-def is_disabled() -> bool:
-    """Whether ``MAREY_DISABLE`` turns marey off."""
-    return os.environ.get(ENV_DISABLE, "") not in ("", "0")
 
 
 def _as_hook(hook: str | Hook | None) -> Hook | None:

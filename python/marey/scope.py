@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from . import _native
-from ._decorator import wrap
+from ._decorator import wrap_each
 from ._native import scope
 
 __all__ = ["MetricValue", "cpu_timed_scope", "enter_scope", "exit_scope", "scope"]
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CPU_TIME = "cpu_time"
 
 
-class cpu_timed_scope:  # noqa: N801 - Proton's name
+class cpu_timed_scope:
     """A scope that adds its elapsed time as the metric ``cpu_time (ns)``, exclusive.
 
     Args:
@@ -59,7 +59,7 @@ class cpu_timed_scope:  # noqa: N801 - Proton's name
 
     def __call__(self, func: F) -> F:
         # A scope of its own for each call: calls may overlap on threads and tasks.
-        return wrap(lambda: cpu_timed_scope(self.name, self.metrics), func)
+        return wrap_each(lambda: cpu_timed_scope(self.name, self.metrics), func)
 
 
 def enter_scope(
@@ -115,7 +115,7 @@ def exit_scope(
     if not _native.is_recording():
         return None
     if isinstance(name, bool):
-        name, triton_op = None, name
+        triton_op, name = name, None
     innermost = _native.innermost_name()
     if innermost is None:
         raise RuntimeError("Context stack is not balanced: this thread has no scope to exit")

@@ -15,7 +15,7 @@ __all__ = ["enter_state", "exit_state", "metadata_state", "state"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class state:  # noqa: N801 - Proton's name
+class state:
     """Sets a state on this thread, as a context manager or a decorator.
 
     Metrics and kernels inside it hang on a node of this name below their scope. States nest: when
@@ -41,10 +41,10 @@ class state:  # noqa: N801 - Proton's name
         _native.exit_state()
 
     def __call__(self, func: F) -> F:
-        return wrap(lambda: self, func)
+        return wrap(self, func)
 
 
-class metadata_state(state):  # noqa: N801 - Proton's name
+class metadata_state(state):
     """The state under which kernels run that only compute metadata; viewers leave it out.
 
     Args:

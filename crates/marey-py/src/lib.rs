@@ -34,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     scope::add_to(module)?;
     sessions::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

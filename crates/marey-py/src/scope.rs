@@ -618,6 +618,7 @@ fn slot(raw: Raw) -> (ffi::PyMethodDefPointer, c_int) {
     }
 }
 
+#[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
 fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let method = |name: &'static CStr, doc: &'static CStr, raw| {
         let (ml_meth, ml_flags) = slot(raw);

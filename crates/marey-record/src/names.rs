@@ -16,8 +16,8 @@ const MAX_BYTES: usize = 64 << 20;
 
 static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
     let mut table = Table::default();
-    // Number 0 is "no name".
-    table.insert("", Arc::from(""));
+    // Number 0 is "no name"; the empty string is a name like any other, and gets another number.
+    table.values.push(Arc::from(""));
     table.insert(LOST_NAME, Arc::from(LOST_NAME));
     RwLock::new(table)
 });
@@ -105,6 +105,8 @@ mod tests {
         let a = intern("names::a");
         assert_eq!(a, intern("names::a"));
         assert_ne!(a, intern("names::b"));
+        assert_ne!(intern(""), 0);
+        assert_eq!(&*name(intern("")), "");
         assert_eq!(&*name(a), "names::a");
         assert_eq!(&*name(LOST), LOST_NAME);
         assert_eq!(&*name(u32::MAX), LOST_NAME);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Hook(ABC):
@@ -45,10 +45,10 @@ class Hook(ABC):
 class HookManager:
     """Which sessions want which hooks, and so which hooks Triton calls."""
 
-    active_hooks: list[Hook] = []
+    active_hooks: ClassVar[list[Hook]] = []
     """The hooks that are called, highest priority first."""
 
-    _wanted: dict[int, dict[Hook, bool]] = {}
+    _wanted: ClassVar[dict[int, dict[Hook, bool]]] = {}
 
     @classmethod
     def register(cls, hook: Hook, session: int) -> None:
@@ -93,7 +93,9 @@ class HookManager:
     @classmethod
     def _update(cls) -> None:
         """Makes the active hooks those that an active session wants."""
-        wanted = {hook for hooks in cls._wanted.values() for hook, active in hooks.items() if active}
+        wanted = {
+            hook for hooks in cls._wanted.values() for hook, active in hooks.items() if active
+        }
         for hook in [hook for hook in cls.active_hooks if hook not in wanted]:
             cls.active_hooks.remove(hook)
             hook.deactivate()

@@ -9,8 +9,9 @@ import warnings
 from numbers import Number
 from typing import Any
 
-from .. import _native
-from ..state import metadata_state
+from marey import _native
+from marey.state import metadata_state
+
 from .hook import Hook
 
 # Keys of the metadata that are no metrics.
@@ -82,7 +83,9 @@ class LaunchHook(Hook):
         if not self._is_wanted(name) or _native.enter_op(name) is None:
             return
         launch.is_entered = True
-        metrics = {key: _as_metric(key, value) for key, value in values.items() if _is_metric(key, value)}
+        metrics = {
+            key: _as_metric(key, value) for key, value in values.items() if _is_metric(key, value)
+        }
         if metrics:
             _native.add_metrics(metrics)
 

@@ -14,13 +14,14 @@ mod layout;
 
 use crate::library::table;
 use layout::Layout;
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 /// A code object and the offset of its executing instruction in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,11 @@ struct Position {
     code: *mut PyObject,
     offset: u32,
 }
+
+/// Most code objects that are kept alive for their names; frames of further ones are `<lost>`.
+const MAX_CODES: usize = 1 << 18;
+/// Name of a frame whose name is not kept.
+const LOST_FRAME: &str = "<lost>";
 
 /// Frames deeper than this, counted from the innermost, are left out.
 const MAX_DEPTH: usize = 4096;
@@ -37,6 +43,10 @@ static MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;
 const DOCUMENTED: u8 = 2;
+
+/// The code object whose frame, and all those around it, are marey's own: the runner of the program.
+/// A strong reference, or null.
+static BASE: AtomicPtr<PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
 /// `PyGILState_Check`, which is exported but not in the stable ABI.
 static GIL_CHECK: AtomicUsize = AtomicUsize::new(0);
@@ -58,9 +68,9 @@ thread_local! {
 
 /// Makes libmarey ask for Python frames, once; chooses how they are walked.
 #[pyfunction]
-pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn enable_frames(py: Python<'_>) {
     if MODE.load(Ordering::Relaxed) != UNSET {
-        return Ok(());
+        return;
     }
     let layout = Layout::of(&py.version_info());
     let is_right = layout.is_some_and(|layout| agrees_with_documentation(py, layout));
@@ -69,22 +79,32 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     let check = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PyGILState_Check".as_ptr()) };
     GIL_CHECK.store(check as usize, Ordering::Relaxed);
     (table().set_frame_provider)(leaf);
+}
+
+/// Leaves the frame of this code object, and those around it, out of every path.
+#[pyfunction]
+pub(crate) fn set_frame_base(code: Bound<'_, PyAny>) -> PyResult<()> {
+    if !code.is_instance(&code.py().import("types")?.getattr("CodeType")?)? {
+        return Err(PyTypeError::new_err("a code object is needed"));
+    }
+    // An older base is leaked: another thread may be comparing with it.
+    BASE.store(code.into_ptr(), Ordering::Relaxed);
     Ok(())
 }
 
 /// Whether frames are walked by the interpreter's layout rather than its documented functions.
 #[pyfunction]
-pub(crate) fn frames_are_fast(py: Python<'_>) -> PyResult<bool> {
-    enable_frames(py)?;
-    Ok(MODE.load(Ordering::Relaxed) == FAST)
+pub(crate) fn frames_are_fast(py: Python<'_>) -> bool {
+    enable_frames(py);
+    MODE.load(Ordering::Relaxed) == FAST
 }
 
 /// Python frames on the caller's stack.
-pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
-    enable_frames(py)?;
+pub(crate) fn stack_depth(py: Python<'_>) -> u32 {
+    enable_frames(py);
     let mut walked = Vec::new();
     walk(&mut walked);
-    Ok(walked.len() as u32)
+    walked.len() as u32
 }
 
 fn agrees_with_documentation(py: Python<'_>, layout: Layout) -> bool {
@@ -109,6 +129,12 @@ fn walk(walked: &mut Vec<Position>) {
         // SAFETY: the GIL is held, and the layout was checked on this interpreter.
         (FAST, Some(layout)) => unsafe { layout.walk(walked, MAX_DEPTH, |_| true) },
         _ => documented::walk(py, walked, MAX_DEPTH),
+    }
+    let base = BASE.load(Ordering::Relaxed);
+    if !base.is_null()
+        && let Some(at) = walked.iter().rposition(|position| position.code == base)
+    {
+        walked.truncate(at);
     }
 }
 
@@ -178,17 +204,19 @@ static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 /// Number of a frame's name.
 fn name_of(position: Position) -> u32 {
     let known = |names: &Option<Names>| names.as_ref()?.numbers.get(&position).copied();
-    if let Ok(names) = NAMES.lock()
-        && let Some(number) = known(&names)
-    {
-        return number;
+    if let Ok(names) = NAMES.lock() {
+        if let Some(number) = known(&names) {
+            return number;
+        }
+        if names.as_ref().is_some_and(|names| names.codes.len() >= MAX_CODES) {
+            return intern(LOST_FRAME);
+        }
     }
     // SAFETY: the GIL is held, see `leaf`. The code object is on the stack, so it is alive.
     let code = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), position.code) };
     // Not under the lock: this calls into Python, which may let another thread run.
     let text = describe(&code, position.offset).unwrap_or_else(|_| "<unknown frame>".to_owned());
-    // SAFETY: the text lives until the call returns.
-    let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    let number = intern(&text);
     if let Ok(mut names) = NAMES.lock() {
         let names = names.get_or_insert_default();
         names.numbers.insert(position, number);
@@ -197,6 +225,11 @@ fn name_of(position: Position) -> u32 {
         }
     }
     number
+}
+
+fn intern(text: &str) -> u32 {
+    // SAFETY: the text lives until the call returns.
+    unsafe { (table().intern)(text.as_ptr().cast(), text.len()) }
 }
 
 fn describe(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {
