@@ -102,3 +102,4 @@ def follow() -> None:
     session = start(options._replace(path=f"{options.path}.{os.getpid()}"), announce=False)
     if session is not None:
         _native.set_quiet_if_empty(session)
+        _session.say_nothing_at_end()

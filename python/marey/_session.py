@@ -20,6 +20,12 @@ def note_missing_gpu_at_end() -> None:
     _wants_note = True
 
 
+def say_nothing_at_end() -> None:
+    """Takes that back, in a process whose parent says it."""
+    global _wants_note
+    _wants_note = False
+
+
 def finish(session: int | None, output_format: str) -> None:
     """Ends a session, or all of them, and writes the files.
 

@@ -4,6 +4,7 @@
 //! It takes no signal itself. Across a fork it is stopped and started again, so that the program is
 //! single-threaded whenever it would be without us.
 
+use crate::local;
 use crate::recorder;
 use marey_model::env;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -182,13 +183,33 @@ fn install_sigterm_handler() {
     }
 }
 
-/// Hands the signal to the thread. Without one, ends the process as if we were not here.
+/// Hands the signal to the thread, and does not let the program go on. Without a thread, ends the
+/// process as if we were not here.
 extern "C" fn on_sigterm(_signal: libc::c_int) {
     let writer = WAKE.load(Ordering::SeqCst);
     if writer < 0 {
         die_by_sigterm();
-    } else if !TERMINATED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    if !TERMINATED.swap(true, Ordering::SeqCst) {
         wake(writer, TERM);
+    }
+    // Whoever writes the files waits for the event that this thread may be in.
+    if !local::is_in_event() {
+        await_end();
+        die_by_sigterm();
+    }
+}
+
+/// Waits for the thread to end the process; gives up after a while, in case the signal came while
+/// this thread held a lock that writing needs, such as the allocator's.
+#[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
+fn await_end() {
+    const STEPS: u32 = 100;
+    const STEP_MILLIS: i32 = 50;
+    for _ in 0..STEPS {
+        // SAFETY: no descriptors, so nothing is read or written.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
     }
 }
 

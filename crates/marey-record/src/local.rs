@@ -101,16 +101,13 @@ pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
         }
         pointer = LOCAL.get();
     }
-    // SAFETY: not null and not the mark, so it is this thread's leaked box, which lives until the
-    // thread-local destructor replaces the pointer. `Seq::begin` below refuses a second borrow on
-    // this thread (a signal handler), and no other thread has the pointer.
-    let seq = unsafe { &raw const (*pointer).tree };
-    // SAFETY: as above; the tree behind the Arc is shared state made of atomics.
-    if !unsafe { &*seq }.seq.begin() {
+    // SAFETY: neither null nor the mark, so it is the thread's own box.
+    if !unsafe { tree_of(pointer) }.seq.begin() {
         losses::count(LossCause::Reentrant);
         return T::default();
     }
-    // SAFETY: as above; `begin` succeeded, so no other reference to the local exists.
+    // SAFETY: as above, and no other thread has the pointer. `begin` succeeded, so this thread is in
+    // no other event: no other reference to the local exists.
     let local = unsafe { &mut *pointer };
     if local.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
         local.tree.seq.end();
@@ -119,6 +116,33 @@ pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
     let value = run(local);
     local.tree.seq.end();
     value
+}
+
+/// The shared part of a thread's recorder, which may be looked at also in the middle of an event.
+///
+/// # Safety
+/// `pointer` is the box that `register` leaked on this thread, which lives until the thread-local
+/// destructor takes it back.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+unsafe fn tree_of<'a>(pointer: *const Local) -> &'a ThreadTree {
+    // SAFETY: as the caller promises. The field is never written after the box was made, and behind
+    // the Arc are atomics.
+    unsafe {
+        let tree = &raw const (*pointer).tree;
+        &*Arc::as_ptr(&*tree)
+    }
+}
+
+/// Whether the calling thread is in the middle of an event. For signal handlers.
+#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+pub(crate) fn is_in_event() -> bool {
+    let pointer = LOCAL.get();
+    if pointer.is_null() || pointer == GONE {
+        return false;
+    }
+    // SAFETY: neither null nor the mark, so it is the thread's own box.
+    unsafe { tree_of(pointer) }.seq.is_inside()
 }
 
 /// The thread's tree is of an older epoch: whatever it holds belongs to sessions that are gone.

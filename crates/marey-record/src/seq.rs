@@ -41,6 +41,11 @@ impl Seq {
         self.0.store(value + 1, Ordering::Release);
     }
 
+    /// Whether the owner is in an event.
+    pub fn is_inside(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & 1 != 0
+    }
+
     /// Events that the owner has completed.
     pub fn events(&self) -> u64 {
         self.0.load(Ordering::Acquire) >> 1
