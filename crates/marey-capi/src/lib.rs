@@ -68,6 +68,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     after_fork_in_parent: sessions::after_fork_in_parent,
     name_text,
     sessions: sessions::sessions,
+    defer_fork_restart: sessions::defer_fork_restart,
 });
 
 // Names.

@@ -69,15 +69,20 @@ pub(crate) unsafe extern "C" fn finalize(
     unsafe {
         status(error, || {
             let format = optional_format(format, format_len)?;
+            let mut all = Ok(());
             for id in ids(session)? {
-                for path in api::finalize(id, format)? {
-                    let bytes = path.as_os_str().as_bytes();
-                    if let Some(sink) = paths {
-                        sink(context, bytes.as_ptr(), bytes.len());
+                let written = api::finalize(id, format).map(|written| {
+                    for path in written {
+                        let bytes = path.as_os_str().as_bytes();
+                        if let Some(sink) = paths {
+                            sink(context, bytes.as_ptr(), bytes.len());
+                        }
                     }
-                }
+                });
+                // A session that fails does not keep the others from ending; its error is told.
+                all = all.and(written);
             }
-            Ok(())
+            Ok(all?)
         })
     }
 }
@@ -171,4 +176,8 @@ pub(crate) extern "C" fn checkpoint() {
 
 pub(crate) extern "C" fn after_fork_in_parent() {
     guarded((), api::after_fork_in_parent);
+}
+
+pub(crate) extern "C" fn defer_fork_restart() {
+    guarded((), api::defer_fork_restart);
 }

@@ -8,7 +8,7 @@ use crate::names;
 use crate::output::Format;
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
-use crate::{checkpoint, clock, fork, recorder};
+use crate::{clock, fork, recorder};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::metric::{MetricError, MetricValue};
 use std::path::PathBuf;
@@ -139,7 +139,6 @@ static FRAME_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// such paths, on the thread that enters a scope.
 pub fn set_frame_provider(provider: FrameProvider) {
     FRAME_PROVIDER.store(provider as *mut (), Ordering::Release);
-    fork::restart_is_callers();
 }
 
 #[inline(always)]
@@ -245,10 +244,12 @@ pub fn write_checkpoints() {
     recorder::write_checkpoints();
 }
 
-/// To be called after a fork, in the parent, by a face that has registered a frame provider.
+/// Leaves it to the caller to have the background thread started again after a fork.
+pub fn defer_fork_restart() {
+    fork::defer_restart();
+}
+
+/// Has the background thread started again after a fork, in the parent.
 pub fn after_fork_in_parent() {
     fork::after_fork_in_parent();
-    if CONTROL.is_live() {
-        checkpoint::ensure_running();
-    }
 }

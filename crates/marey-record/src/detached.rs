@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::control::CONTROL;
 use crate::local::{self, Local, Place};
+use crate::thread::ThreadTree;
 use crate::tree::PYTHON_ROOT;
 use marey_model::context::NodeKind;
 use marey_model::metric::{MetricError, MetricValue};
@@ -16,8 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Detached {
     parent: Option<Arc<Detached>>,
-    name: u32,
-    kind: NodeKind,
     state: u32,
     sessions: u64,
     epoch: u64,
@@ -25,8 +24,8 @@ pub struct Detached {
     child_nanos: AtomicU64,
     is_left: AtomicBool,
     id: u64,
-    /// Where it is in the tree of the thread that entered it.
-    generation: u64,
+    /// The tree of the thread that entered it, and where it is there.
+    origin: Arc<ThreadTree>,
     place: Place,
 }
 
@@ -51,8 +50,6 @@ impl Detached {
             above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
             Some(Arc::new(Self {
                 parent,
-                name,
-                kind,
                 state: local.state_name(),
                 sessions: active,
                 epoch,
@@ -60,15 +57,10 @@ impl Detached {
                 child_nanos: AtomicU64::new(0),
                 is_left: AtomicBool::new(false),
                 id: local.next_id(),
-                generation: local.tree.generation,
+                origin: Arc::clone(&local.tree),
                 place: local.below(above, name, kind, active, python),
             }))
         })
-    }
-
-    /// Number of the scope's name.
-    pub fn name(&self) -> u32 {
-        self.name
     }
 
     /// The scope around this one.
@@ -120,14 +112,24 @@ impl Detached {
 
     /// Where the scope is in the caller's tree; its path is made there if need be.
     fn place_in(&self, local: &mut Local) -> Place {
-        if self.generation == local.tree.generation {
+        if Arc::ptr_eq(&self.origin, &local.tree) {
             return self.place;
         }
-        let python = self.sessions & CONTROL.python.load(Ordering::Relaxed);
-        let above = match &self.parent {
-            Some(parent) => parent.place_in(local),
-            None => local.place(),
-        };
-        local.below(above, self.name, self.kind, self.sessions, python)
+        let Place { shadow, python } = self.place;
+        Place { shadow: self.copy_path(shadow, local), python: self.copy_path(python, local) }
+    }
+
+    fn copy_path(&self, node: u32, local: &mut Local) -> u32 {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at > PYTHON_ROOT
+            && let Some(node) = self.origin.nodes.get(at)
+        {
+            path.push(node);
+            at = node.parent();
+        }
+        path.into_iter()
+            .rev()
+            .fold(at, |parent, node| local.child(parent, node.name(), node.kind(), node.sessions()))
     }
 }

@@ -5,6 +5,7 @@ use crate::names;
 use crate::recorder;
 use std::any::Any;
 use std::cell::RefCell;
+use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +35,7 @@ pub(crate) fn install() {
 ///
 /// CPython warns of threads right after a fork, in the parent: it calls
 /// [`after_fork_in_parent`] when that is over.
-pub(crate) fn restart_is_callers() {
+pub(crate) fn defer_restart() {
     RESTART_IS_OURS.store(false, Ordering::Relaxed);
 }
 
@@ -71,8 +72,10 @@ extern "C" fn after_in_child() {
 
 extern "C" fn at_exit() {
     for id in recorder::alive() {
-        // The process is over; what cannot be written now has been checkpointed before.
-        drop(recorder::finalize(id, None));
+        if let Err(error) = recorder::finalize(id, None) {
+            // The process is over, and standard error may be too.
+            drop(writeln!(std::io::stderr(), "marey: error: {error}"));
+        }
     }
     checkpoint::stop();
 }

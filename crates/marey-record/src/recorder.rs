@@ -141,9 +141,11 @@ pub(crate) fn main_tree(own: &Arc<ThreadTree>) -> Option<Arc<ThreadTree>> {
     lock(&MAIN).clone().filter(|main| !Arc::ptr_eq(main, own))
 }
 
-/// Moves what ended threads recorded into the sessions, and lets the threads go.
-fn fold_ended(sessions: &mut Sessions) {
+/// Moves what ended threads recorded into the sessions, and lets the threads go. Returns those that
+/// ran at that very moment: a thread is in one of the two, also if it ends meanwhile.
+fn fold_ended(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
     let mut threads = lock(&THREADS);
+    let running = threads.running.clone();
     let ended = std::mem::take(&mut threads.ended);
     threads.past_events += ended.iter().map(|tree| tree.seq.events()).sum::<u64>();
     drop(threads);
@@ -154,6 +156,7 @@ fn fold_ended(sessions: &mut Sessions) {
             session.ended_threads.absorb_taken(tree, view, column.as_deref(), false);
         }
     }
+    running
 }
 
 fn running_threads() -> Vec<Arc<ThreadTree>> {
@@ -230,14 +233,16 @@ fn process_rank() -> Option<u32> {
 
 /// Lets a session record.
 pub(crate) fn activate(id: SessionId) -> Result<(), Error> {
-    let slot = lock(&SESSIONS).get(id)?.slot;
+    let mut sessions = lock(&SESSIONS);
+    let slot = sessions.get(id)?.slot;
     CONTROL.active.fetch_or(bit(slot), Ordering::SeqCst);
     Ok(())
 }
 
 /// Stops a session from recording. Events that began before this are complete when it returns.
 pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
-    let slot = lock(&SESSIONS).get(id)?.slot;
+    let mut sessions = lock(&SESSIONS);
+    let slot = sessions.get(id)?.slot;
     CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
     wait_outside_events(&running_threads());
     Ok(())
@@ -288,9 +293,9 @@ fn end(id: SessionId) -> Result<Session, Error> {
     let slot = sessions.get(id)?.slot;
     CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
     wait_outside_events(&running_threads());
-    fold_ended(&mut sessions);
+    let running = fold_ended(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
-    close_phase(&mut session, true);
+    close_phase(&mut session, &running, true);
     CONTROL.live.fetch_and(!bit(slot), Ordering::SeqCst);
     CONTROL.python.fetch_and(!bit(slot), Ordering::SeqCst);
     Ok(session)
@@ -305,9 +310,9 @@ fn is_ours(path: &Path) -> bool {
 /// Closes the session's phase and opens the next, whose number is returned.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     let mut sessions = lock(&SESSIONS);
-    fold_ended(&mut sessions);
+    let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
-    close_phase(session, false);
+    close_phase(session, &running, false);
     session.phase += 1;
     let next = session.phase;
     if session.options.flush_phases {
@@ -317,11 +322,10 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
 }
 
 /// Moves what the threads hold into the list of closed phases.
-fn close_phase(session: &mut Session, with_open: bool) {
+fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bool) {
     let view = session.view();
-    let threads = running_threads();
     let columns: Vec<_> = threads.iter().map(|thread| thread.take_column(view.slot)).collect();
-    let is_sure = wait_outside_events(&threads);
+    let is_sure = wait_outside_events(threads);
     let mut tree = std::mem::take(&mut session.ended_threads);
     for (thread, column) in threads.iter().zip(columns) {
         tree.absorb_taken(thread, view, column.as_deref(), with_open);
@@ -366,12 +370,12 @@ pub(crate) fn is_phase_complete(id: SessionId, phase: u32) -> Result<bool, Error
 /// Drops a phase's data, or that of all phases up to it. The open phase begins anew.
 pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
-    fold_ended(&mut sessions);
+    let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
     let is_meant = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
     session.closed.retain(|&candidate, _| !is_meant(candidate));
     if is_meant(session.phase) {
-        close_phase(session, false);
+        close_phase(session, &running, false);
         session.closed.remove(&session.phase);
     }
     Ok(())
@@ -380,11 +384,11 @@ pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error>
 /// A phase's profile as a document in memory.
 pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
     let mut sessions = lock(&SESSIONS);
-    fold_ended(&mut sessions);
+    let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
     let tree = match session.closed.get(&phase) {
         Some(closed) => Arc::clone(&closed.tree),
-        None if phase == session.phase => Arc::new(look_at_open_phase(session)),
+        None if phase == session.phase => Arc::new(look_at_open_phase(session, &running)),
         None => return Err(Error::PhaseWithoutData(phase)),
     };
     let meta = meta_of(session, false);
@@ -400,10 +404,10 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
 }
 
 /// The open phase as it stands, while the threads go on. The caller holds the sessions' lock.
-fn look_at_open_phase(session: &Session) -> MergedTree {
+fn look_at_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> MergedTree {
     let mut tree = session.ended_threads.clone();
-    for thread in running_threads() {
-        tree.absorb_running(&thread, session.view());
+    for thread in threads {
+        tree.absorb_running(thread, session.view());
     }
     tree
 }
@@ -439,13 +443,13 @@ pub(crate) fn write_checkpoints() {
 fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     let began = clock::ticks();
     let mut sessions = lock(&SESSIONS);
-    fold_ended(&mut sessions);
+    let running = fold_ended(&mut sessions);
     let Ok(session) = sessions.get(id) else { return Ok(()) };
-    if matches!(session.base.as_str(), "" | "-") {
+    if session.is_for_stdout() {
         return Ok(());
     }
     write_closed_phases(session)?;
-    let tree = look_at_open_phase(session);
+    let tree = look_at_open_phase(session, &running);
     let (meta, base) = (meta_of(session, false), session.base_of(session.phase));
     let (format, outputs) = (session.options.format, Arc::clone(&session.outputs));
     let is_quiet = session.options.quiet_if_empty && tree.is_empty();
@@ -470,6 +474,8 @@ fn meta_of(session: &Session, complete: bool) -> Meta {
     let events = threads.past_events + trees.map(|tree| tree.seq.events()).sum::<u64>();
     drop(threads);
     let scope_nanos = SCOPE_PICOS.load(Ordering::Relaxed) as f64 / 1000.0;
+    let mut losses = losses::snapshot().to_vec();
+    losses.sort_by_key(|(cause, _)| cause.as_str());
     Meta {
         process: Process {
             pid: std::process::id(),
@@ -485,7 +491,7 @@ fn meta_of(session: &Session, complete: bool) -> Meta {
             recording_nanos: (events as f64 * scope_nanos / 2.0) as u64,
             flushing_nanos: FLUSHING_NANOS.load(Ordering::Relaxed),
         },
-        losses: losses::snapshot().to_vec(),
+        losses,
     }
 }
 
@@ -505,7 +511,9 @@ pub(crate) fn hold() -> impl Sized + use<> {
 pub(crate) fn begin_child() {
     let mut sessions = lock(&SESSIONS);
     for session in sessions.alive.values_mut() {
-        session.base = format!("{}.{}", session.base, std::process::id());
+        if !session.is_for_stdout() {
+            session.base = format!("{}.{}", session.base, std::process::id());
+        }
         session.options.quiet_if_empty = true;
         session.phase = 0;
         session.closed.clear();

@@ -68,11 +68,15 @@ impl Session {
         View { slot: self.slot, context: self.options.context }
     }
 
+    /// Whether the profile goes to standard output.
+    pub(crate) fn is_for_stdout(&self) -> bool {
+        matches!(self.base.as_str(), "" | "-")
+    }
+
     /// The path of a phase's file, without extension. Proton's rule: parts are numbered once there
     /// is more than one phase.
     pub(crate) fn base_of(&self, phase: u32) -> String {
-        let is_stdout = self.base.is_empty() || self.base == "-";
-        if self.phase == 0 || is_stdout {
+        if self.phase == 0 || self.is_for_stdout() {
             return self.base.clone();
         }
         format!("{}.part_{phase}", self.base)

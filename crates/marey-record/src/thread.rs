@@ -161,9 +161,10 @@ impl ThreadTree {
         })
     }
 
-    /// Runs `load` between two events if there is a gap within reason, else anyhow.
+    /// Runs `load` between two events if there is a gap within reason, else anyhow: a thread that
+    /// does nothing but enter scopes leaves none, and its reader must come to an end too.
     pub(crate) fn whole<T>(&self, mut load: impl FnMut() -> T) -> T {
-        const TRIES: u32 = 10_000;
+        const TRIES: u32 = 100;
         match self.seq.read(TRIES, &mut load) {
             Some(value) => value,
             None => load(),

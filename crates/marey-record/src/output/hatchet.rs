@@ -194,12 +194,9 @@ fn close(out: &mut impl Write, level: usize) -> io::Result<()> {
 }
 
 fn indent(out: &mut impl Write, level: usize) -> io::Result<()> {
-    const SPACES: [u8; 64] = [b' '; 64];
-    let mut left = level * 4;
-    while left > 0 {
-        let part = left.min(SPACES.len());
-        out.write_all(&SPACES[..part])?;
-        left -= part;
-    }
-    Ok(())
+    // Deeper than this, lines keep their margin: the size of a document must not grow with the
+    // square of its depth.
+    const DEEPEST: usize = 100;
+    const SPACES: [u8; 4 * DEEPEST] = [b' '; 4 * DEEPEST];
+    out.write_all(&SPACES[..4 * level.min(DEEPEST)])
 }

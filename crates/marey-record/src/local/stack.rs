@@ -1,0 +1,280 @@
+//! Entering and leaving scopes.
+
+use super::{CLOSING, FOREIGN, Local, Place, ROOTS, STEP};
+use crate::clock;
+use crate::control::{CONTROL, bit, slots};
+use crate::losses;
+use crate::names;
+use crate::thread::{Frame, OpenFrame};
+use crate::tree::{Key, Node, PYTHON_ROOT, SHADOW_ROOT};
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use std::sync::atomic::Ordering;
+
+impl Local {
+    /// Enters a scope; returns its id. `python_leaf` is the innermost Python frame's node, where a
+    /// session asks for such paths.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
+        let active = CONTROL.active.load(Ordering::Relaxed);
+        let python = active & CONTROL.python.load(Ordering::Relaxed);
+        if self.depth == self.inherited && self.follows_main {
+            self.inherit();
+        }
+        let mut above = self.place();
+        above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+        let mut state = self.state_name();
+        if kind == NodeKind::Operator && state != 0 {
+            above = self.below(above, state, NodeKind::State, active, python);
+            state = 0;
+        }
+        let place = self.below(above, name, kind, active, python);
+        let id = self.next_id;
+        self.next_id += 1;
+        self.push(&OpenFrame {
+            name,
+            kind_flags: kind as u32,
+            shadow_node: place.shadow,
+            python_node: place.python,
+            state,
+            sessions: active,
+            start_ticks: clock::ticks(),
+            child_nanos: 0,
+            id,
+        });
+        id
+    }
+
+    /// Leaves the innermost scope called `name` (0: whatever it is called); returns its id, or 0
+    /// when there is none.
+    #[inline(always)]
+    pub(crate) fn exit(&mut self, name: u32) -> u64 {
+        let now = clock::ticks();
+        let Some(top) = self.top_own() else { return unmatched() };
+        if top.kind_flags & (STEP | FOREIGN) == 0 && (name == 0 || top.name == name) {
+            return self.leave(&top, now);
+        }
+        self.exit_below_top(name, now)
+    }
+
+    /// The thread's place: the innermost scope, or the roots.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Place {
+        self.top().map_or(ROOTS, |top| place_of(&top))
+    }
+
+    /// Finds or makes a child below `place`, in the trees of the sessions concerned.
+    #[inline(always)]
+    pub(crate) fn below(
+        &mut self,
+        place: Place,
+        name: u32,
+        kind: NodeKind,
+        active: u64,
+        python: u64,
+    ) -> Place {
+        let shadow = active & !python;
+        let mut child = place;
+        if shadow != 0 {
+            child.shadow = self.child(place.shadow, name, kind, shadow);
+        }
+        if python != 0 {
+            child.python = self.child(place.python, name, kind, python);
+        }
+        child
+    }
+
+    /// Finds or makes one node; `<lost>` below the root when the tree is full.
+    #[inline(always)]
+    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
+        let key = Key { parent, name, kind, sessions };
+        match self.index.child(&self.tree.nodes, &key) {
+            Some(node) => node,
+            None => self.lost(parent),
+        }
+    }
+
+    #[cold]
+    fn lost(&mut self, parent: u32) -> u32 {
+        losses::count(LossCause::Nodes);
+        let root = if self.is_python(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
+        let key =
+            Key { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
+        self.index.child_beyond_limit(&self.tree.nodes, &key).unwrap_or(root)
+    }
+
+    fn is_python(&self, mut node: u32) -> bool {
+        while node > PYTHON_ROOT {
+            node = self.tree.nodes.get(node).map_or(SHADOW_ROOT, Node::parent);
+        }
+        node == PYTHON_ROOT
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, frame: &OpenFrame) {
+        let Some(slot) = self.tree.frames.ensure(self.depth) else { return };
+        slot.set(frame);
+        self.depth += 1;
+        self.tree.depth.store(self.depth, Ordering::Release);
+    }
+
+    /// The innermost frame.
+    #[inline(always)]
+    pub(super) fn top(&self) -> Option<OpenFrame> {
+        self.frame(self.depth.checked_sub(1)?)
+    }
+
+    #[inline(always)]
+    pub(super) fn frame(&self, at: u32) -> Option<OpenFrame> {
+        self.tree.frames.get(at).map(Frame::copy)
+    }
+
+    /// The innermost frame, if it is the thread's to leave.
+    #[inline(always)]
+    pub(super) fn top_own(&self) -> Option<OpenFrame> {
+        if self.depth <= self.inherited {
+            return None;
+        }
+        self.top()
+    }
+
+    /// Takes the innermost frame off and records it.
+    #[inline(always)]
+    fn leave(&mut self, top: &OpenFrame, now: u64) -> u64 {
+        let nanos = clock::nanos(now.saturating_sub(top.start_ticks));
+        let own = nanos.saturating_sub(top.child_nanos);
+        self.record(place_of(top), top.sessions, nanos, own);
+        self.shrink(nanos);
+        top.id
+    }
+
+    pub(super) fn pop(&mut self, now: u64) -> u64 {
+        self.top_own().map_or(0, |top| self.leave(&top, now))
+    }
+
+    /// Forgets the innermost frame, whose time goes to its parent's children.
+    #[inline(always)]
+    pub(super) fn shrink(&mut self, nanos: u64) {
+        self.depth -= 1;
+        self.tree.depth.store(self.depth, Ordering::Release);
+        let Some(parent) = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at)) else {
+            return;
+        };
+        parent.add_child_nanos(nanos);
+        if parent.copy().kind_flags & CLOSING != 0 {
+            self.close_step();
+        }
+    }
+
+    /// Adds an entry to the columns of the sessions that saw it begin and are active now.
+    #[inline(always)]
+    pub(crate) fn record(&self, place: Place, sessions: u64, nanos: u64, own: u64) {
+        let python = CONTROL.python.load(Ordering::Relaxed);
+        for slot in slots(sessions & CONTROL.active.load(Ordering::Relaxed)) {
+            let node = if python & bit(slot) == 0 { place.shadow } else { place.python };
+            if let Some(column) = self.tree.column(slot) {
+                column.record(node, nanos, own);
+            }
+        }
+    }
+
+    /// Leaves a scope that is not the innermost one, and those inside it that nobody has left: a step
+    /// that marey opened, forgotten exits, scopes of another greenlet.
+    #[cold]
+    #[inline(never)]
+    fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
+        let own = self.inherited..self.depth;
+        let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
+        let wanted =
+            own.rev().find(|&at| !self.is_step(at) && self.frame(at).is_some_and(is_called));
+        let Some(wanted) = wanted else { return unmatched() };
+        while self.depth > wanted + 1 {
+            self.close_inner(now);
+        }
+        if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
+    }
+
+    /// Closes the innermost frame because one around it ends.
+    pub(super) fn close_inner(&mut self, now: u64) {
+        let at = self.depth - 1;
+        if self.is_step(at) {
+            self.discard_step();
+        } else if self.is(at, FOREIGN) {
+            self.leave_foreign();
+        } else {
+            losses::count(LossCause::Unclosed);
+            self.pop(now);
+        }
+    }
+
+    pub(super) fn is(&self, at: u32, flag: u32) -> bool {
+        self.frame(at).is_some_and(|frame| frame.kind_flags & flag != 0)
+    }
+
+    pub(super) fn change_flags(&self, at: u32, set: u32, clear: u32) {
+        if let Some(frame) = self.tree.frames.get(at) {
+            frame.change_flags(set, clear);
+        }
+    }
+
+    /// Leaves a scope that the parent process entered and will record.
+    pub(super) fn leave_foreign(&mut self) -> u64 {
+        let id = self.top_own().map_or(0, |frame| frame.id);
+        self.shrink(0);
+        id
+    }
+
+    /// Enters an operator, unless one is in progress.
+    pub(crate) fn enter_operator(&mut self, name: u32, python_leaf: u32) -> u64 {
+        if self.operator_in_progress() {
+            self.nested_operators += 1;
+            return 0;
+        }
+        self.enter(name, NodeKind::Operator, python_leaf)
+    }
+
+    /// Leaves the operator in progress.
+    pub(crate) fn exit_operator(&mut self, name: u32) -> u64 {
+        if self.nested_operators > 0 {
+            self.nested_operators -= 1;
+            return 0;
+        }
+        self.exit(name)
+    }
+
+    fn operator_in_progress(&self) -> bool {
+        (self.inherited..self.depth)
+            .any(|at| self.frame(at).is_some_and(|frame| kind_of(&frame) == NodeKind::Operator))
+    }
+
+    /// Name of the innermost scope that the thread itself entered; 0 for none.
+    pub(crate) fn top_name(&self) -> u32 {
+        (self.inherited..self.depth)
+            .rev()
+            .find(|&at| !self.is_step(at))
+            .and_then(|at| self.frame(at))
+            .map_or(0, |frame| frame.name)
+    }
+
+    /// Scopes of the stack that a session sees.
+    pub(crate) fn depth_of(&self, slot: u32) -> u32 {
+        let visible = (0..self.depth)
+            .filter(|&at| self.frame(at).is_some_and(|frame| frame.sessions & bit(slot) != 0));
+        visible.count() as u32
+    }
+}
+
+#[inline(always)]
+pub(super) fn place_of(frame: &OpenFrame) -> Place {
+    Place { shadow: frame.shadow_node, python: frame.python_node }
+}
+
+fn kind_of(frame: &OpenFrame) -> NodeKind {
+    NodeKind::from_u8(frame.kind_flags as u8)
+}
+
+#[cold]
+fn unmatched() -> u64 {
+    losses::count(LossCause::UnmatchedExit);
+    0
+}

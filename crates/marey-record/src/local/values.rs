@@ -1,0 +1,74 @@
+//! States, and the user's metrics.
+
+use super::stack::place_of;
+use super::{Local, Place, ROOTS, State};
+use crate::clock;
+use crate::control::{CONTROL, bit, slots};
+use crate::losses;
+use crate::names;
+use crate::tree::PYTHON_ROOT;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::{MetricError, MetricValue};
+use std::sync::atomic::Ordering;
+
+impl Local {
+    /// Sets a state below the scopes until [`Local::exit_state`].
+    pub(crate) fn enter_state(&mut self, name: u32, python_leaf: u32) {
+        let active = CONTROL.active.load(Ordering::Relaxed);
+        let python = active & CONTROL.python.load(Ordering::Relaxed);
+        let mut above = self.place();
+        above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+        let place = self.below(above, name, NodeKind::State, active, python);
+        self.states.push(State { name, place, sessions: active, start_ticks: clock::ticks() });
+    }
+
+    /// Ends the innermost state; the one around it holds again. Whether there was one.
+    pub(crate) fn exit_state(&mut self) -> bool {
+        let now = clock::ticks();
+        let Some(state) = self.states.pop() else { return false };
+        let nanos = clock::nanos(now.saturating_sub(state.start_ticks));
+        self.record(state.place, state.sessions, nanos, nanos);
+        true
+    }
+
+    /// State that holds now; 0 for none.
+    pub(crate) fn state_name(&self) -> u32 {
+        self.states.last().map_or(0, |state| state.name)
+    }
+
+    /// Adds user metrics to the innermost scope.
+    pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+        let (place, state, sessions) = match self.top() {
+            Some(top) => (place_of(&top), top.state, top.sessions),
+            None => (ROOTS, self.states.last().map_or(0, |state| state.name), u64::MAX),
+        };
+        self.add_metrics_at(place, state, sessions, values)
+    }
+
+    /// Adds user metrics at a place, below `state` unless that is 0.
+    pub(crate) fn add_metrics_at(
+        &mut self,
+        mut place: Place,
+        state: u32,
+        sessions: u64,
+        values: &[(u32, MetricValue)],
+    ) -> Result<(), MetricError> {
+        let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
+        let python = active & CONTROL.python.load(Ordering::Relaxed);
+        if state != 0 {
+            place = self.below(place, state, NodeKind::State, active, python);
+        }
+        for (number, value) in values {
+            let Some(name) = names::metric(*number) else { continue };
+            for slot in slots(active) {
+                let node = if python & bit(slot) == 0 { place.shadow } else { place.python };
+                let Some(column) = self.tree.column(slot) else { continue };
+                column
+                    .add_metric(node, *number, &name, value)
+                    .inspect_err(|_| losses::count(LossCause::MetricRefused))?;
+            }
+        }
+        Ok(())
+    }
+}

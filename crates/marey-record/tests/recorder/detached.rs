@@ -1,0 +1,76 @@
+//! Scopes of coroutines: outside of any stack, left in any order and on any thread.
+
+use crate::harness::{Turn, look, on_thread, scope};
+use marey_model::metric::MetricValue;
+use marey_record::{Detached, NodeKind, api};
+use std::sync::Arc;
+
+fn enter(parent: Option<&Arc<Detached>>, name: &str) -> Arc<Detached> {
+    api::enter_detached(parent.cloned(), api::intern(name), NodeKind::Scope).unwrap()
+}
+
+#[test]
+fn coroutines_that_interleave_keep_their_own_paths() {
+    let turn = Turn::begin();
+    let session = turn.start("coroutines");
+    scope("loop", || {
+        let (a, b) = (enter(None, "a"), enter(None, "b"));
+        let (in_a, in_b) = (enter(Some(&a), "await"), enter(Some(&b), "await"));
+        a.exit();
+        in_b.exit();
+        in_a.exit();
+        b.exit();
+        // A second time does nothing.
+        b.exit();
+    });
+    let profile = look(session);
+    assert_eq!(
+        profile.counts(),
+        [("loop", 1), ("loop/a", 1), ("loop/a/await", 1), ("loop/b", 1), ("loop/b/await", 1)]
+    );
+    assert_eq!(profile.losses(), []);
+}
+
+#[test]
+fn a_detached_scope_may_be_left_on_another_thread() {
+    let turn = Turn::begin();
+    let session = turn.start("moved");
+    scope("main", || {
+        let outer = enter(None, "outer");
+        let inner = enter(Some(&outer), "inner");
+        on_thread("executor", move || {
+            scope("executor", || {
+                let items = api::intern_metric("items").unwrap();
+                inner.add_metrics(&[(items, MetricValue::Int(2))]).unwrap();
+                enter(Some(&inner), "innermost").exit();
+                inner.exit();
+                outer.exit();
+            });
+        });
+    });
+    let profile = look(session);
+    assert_eq!(
+        profile.counts(),
+        [
+            ("main", 1),
+            ("main/executor", 1),
+            ("main/outer", 1),
+            ("main/outer/inner", 1),
+            ("main/outer/inner/innermost", 1),
+        ]
+    );
+    assert_eq!(profile.metric("main/outer/inner", "items"), 2);
+}
+
+#[test]
+fn a_detached_scope_outlives_its_session_in_peace() {
+    let turn = Turn::begin();
+    let first = turn.start("first");
+    let old = enter(None, "old");
+    api::discard(first).unwrap();
+    let second = turn.start("second");
+    let new = enter(Some(&old), "new");
+    old.exit();
+    new.exit();
+    assert_eq!(look(second).counts(), [("new", 1)]);
+}

@@ -1,0 +1,103 @@
+//! The documents: both formats, any names, any depth.
+
+use crate::harness::{Turn, enter, look, scope};
+use crate::msgpack;
+use marey_model::metric::MetricValue::{Float, Floats, Int, Ints, Text};
+use marey_record::{Format, SessionId, api};
+use serde_json::Value;
+
+fn record_everything(turn: &Turn) -> SessionId {
+    let session = turn.start("everything");
+    let metric = |name: &str| api::intern_metric(name).unwrap();
+    for number in 0..20 {
+        scope(&format!("scope {number}"), || {
+            let values = [
+                (metric("int"), Int(i64::MIN)),
+                (metric("big"), Int(i64::MAX)),
+                (metric("float (exc)"), Float(-0.1)),
+                (metric("text"), Text("\"quoted\\\"\n\u{1}é\u{1F600}".into())),
+                (metric("ints"), Ints((-40..40).collect())),
+                (metric("floats"), Floats(vec![])),
+            ];
+            api::add_metrics(&values).unwrap();
+            scope("again", || ());
+            scope("again", || ());
+        });
+    }
+    api::enter_state(api::intern("state"));
+    api::exit_state();
+    enter("open");
+    // A closed phase does not change between two looks.
+    api::advance_phase(session).unwrap();
+    session
+}
+
+/// Takes out what differs between two looks at one phase.
+fn without_moment(mut document: Value) -> Value {
+    let moment = document[0]["marey"]["process"]["duration_nanos"].take();
+    assert!(moment.is_u64());
+    document
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    let turn = Turn::begin();
+    let session = record_everything(&turn);
+    let json = api::get_data(session, 0, Format::Hatchet).unwrap();
+    let packed = api::get_data(session, 0, Format::HatchetMsgpack).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json[0]["children"].as_array().unwrap().len(), 21);
+    assert_eq!(without_moment(msgpack::decode(&packed)), without_moment(json));
+}
+
+#[test]
+fn a_document_is_four_spaces_a_level_with_sorted_keys() {
+    let turn = Turn::begin();
+    let session = record_everything(&turn);
+    let json = api::get_data(session, 0, Format::Hatchet).unwrap();
+    let text = String::from_utf8(json).unwrap();
+    assert!(text.starts_with("\n[\n    {\n        \"children\": [\n            {\n"));
+    assert!(text.ends_with("\n    },\n    {}\n]\n"));
+    let keys: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("        \"")?.split_once('"'))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(keys, ["children", "frame", "marey", "metrics"]);
+}
+
+#[test]
+fn the_root_tells_about_the_process_and_the_cost() {
+    let turn = Turn::begin();
+    let session = turn.start("about");
+    scope("a", || ());
+    let profile = look(session);
+    let about = profile.about();
+    assert_eq!(about["version"], 1);
+    assert_eq!(about["process"]["pid"], std::process::id());
+    assert_eq!(about["process"]["complete"], false);
+    assert!(about["overhead"]["events"].as_u64().unwrap() >= 2);
+    assert!(about["overhead"]["scope_nanos"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_path_of_a_hundred_thousand_scopes_is_written_in_both_formats() {
+    const LEVELS: usize = 100_000;
+    let turn = Turn::begin();
+    let session = turn.start("deep");
+    let name = api::intern("deeper");
+    for _ in 0..LEVELS {
+        api::enter(name, marey_record::NodeKind::Scope);
+    }
+    for _ in 0..LEVELS {
+        assert_ne!(api::exit(name), 0);
+    }
+    let json = api::get_data(session, 0, Format::Hatchet).unwrap();
+    let text = String::from_utf8(json).unwrap();
+    assert_eq!(text.matches("\"deeper\"").count(), LEVELS);
+    let count = |wanted: &str| text.matches(wanted).count();
+    assert_eq!(count("{"), count("}"));
+    assert_eq!(count("["), count("]"));
+    let packed = api::get_data(session, 0, Format::HatchetMsgpack).unwrap();
+    assert_eq!(packed.windows(6).filter(|bytes| bytes == b"deeper").count(), LEVELS);
+}

@@ -1,0 +1,177 @@
+//! A turn at the process's recorder, and programs of their own.
+
+use crate::profile::Profile;
+use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::TempDir;
+
+/// The recorder for one test at a time, with nothing recorded, and a folder for the files.
+pub(crate) struct Turn {
+    folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    pub(crate) fn begin() -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { folder: TempDir::new().unwrap(), _turn: turn }
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    pub(crate) fn options(&self, name: &str) -> SessionOptions {
+        SessionOptions::named(self.path(name).to_str().unwrap())
+    }
+
+    pub(crate) fn start(&self, name: &str) -> SessionId {
+        api::start(&self.options(name)).unwrap()
+    }
+
+    /// The names of the files in the folder, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = self.folder.path().read_dir().unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn read(&self, file: &str) -> Profile {
+        Profile::parse(&std::fs::read(self.path(file)).unwrap())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        for session in api::alive() {
+            api::discard(session).unwrap();
+        }
+    }
+}
+
+/// A session's open phase, if it is the first.
+pub(crate) fn look(session: SessionId) -> Profile {
+    look_at(session, 0)
+}
+
+pub(crate) fn look_at(session: SessionId, phase: u32) -> Profile {
+    Profile::parse(&api::get_data(session, phase, Format::Hatchet).unwrap())
+}
+
+pub(crate) fn enter(name: &str) -> u64 {
+    api::enter(api::intern(name), NodeKind::Scope)
+}
+
+pub(crate) fn exit(name: &str) -> u64 {
+    api::exit(api::intern(name))
+}
+
+pub(crate) fn scope<T>(name: &str, inside: impl FnOnce() -> T) -> T {
+    enter(name);
+    let value = inside();
+    exit(name);
+    value
+}
+
+/// Tells other threads that the test is over, also when it fails.
+#[derive(Default)]
+pub(crate) struct Over(AtomicBool);
+
+/// Dropped when the test is over.
+pub(crate) struct Course<'a>(&'a Over);
+
+impl Over {
+    pub(crate) fn course(&self) -> Course<'_> {
+        Course(self)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Course<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs on another thread until it is over, destructors included.
+pub(crate) fn on_thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).unwrap().join().unwrap()
+}
+
+/// This program again, running one test in a part of its own.
+pub(crate) struct Role<'a> {
+    test: &'a str,
+    part: &'a str,
+    turn: &'a Turn,
+}
+
+const PART: &str = "MAREY_TEST_PART";
+const FOLDER: &str = "MAREY_TEST_FOLDER";
+const READY: &str = "ready for the test";
+
+impl<'a> Role<'a> {
+    pub(crate) fn new(test: &'a str, part: &'a str, turn: &'a Turn) -> Self {
+        Self { test, part, turn }
+    }
+
+    /// Starts it; what it says goes to pipes.
+    pub(crate) fn spawn(&self, env: &[(&str, &str)]) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", self.test, "--nocapture", "--test-threads=1"])
+            .env(PART, self.part)
+            .env(FOLDER, self.turn.folder.path())
+            .envs(env.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs it to its end, which must be a good one; returns its process id.
+    pub(crate) fn run(&self, env: &[(&str, &str)]) -> u32 {
+        let child = self.spawn(env);
+        let pid = child.id();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        pid
+    }
+}
+
+/// The part that this process plays, with the folder of the test; `None` in the test itself.
+pub(crate) fn part() -> Option<(String, PathBuf)> {
+    Some((std::env::var(PART).ok()?, PathBuf::from(std::env::var_os(FOLDER)?)))
+}
+
+/// In a part: tells the test that it may go on.
+pub(crate) fn tell_ready() {
+    println!("\n{READY}");
+}
+
+/// In a part: waits until the test lets go of its standard input.
+pub(crate) fn wait_for_end_of_stdin() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// Waits until a part tells that it is ready. Returns the pipe, which the part may still write to.
+pub(crate) fn wait_until_ready(child: &mut Child) -> impl BufRead + use<> {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != READY {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "the part ended before it was ready");
+    }
+    out
+}

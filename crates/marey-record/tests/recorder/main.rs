@@ -1,0 +1,33 @@
+//! The recorder through its own door, `marey_record::api`.
+//!
+//! The recorder's state belongs to the process: tests take turns ([`harness::Turn`]), and what needs
+//! a process of its own runs this program again ([`harness::Role`]).
+
+#![cfg(not(loom))]
+
+#[cfg(test)]
+mod concurrency;
+#[cfg(test)]
+mod detached;
+#[cfg(test)]
+mod documents;
+#[cfg(test)]
+mod files;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod msgpack;
+#[cfg(test)]
+mod phases;
+#[cfg(test)]
+mod profile;
+#[cfg(test)]
+mod scopes;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod steps;
+#[cfg(test)]
+mod threads;

@@ -1,0 +1,127 @@
+//! User metrics: where they go and how they add up.
+
+use crate::harness::{Turn, look, scope};
+use marey_model::metric::MetricValue::{self, Float, Floats, Int, Ints, Text};
+use marey_record::api;
+use serde_json::json;
+
+fn add(name: &str, value: MetricValue) -> Result<(), String> {
+    let number = api::intern_metric(name).unwrap();
+    api::add_metrics(&[(number, value)]).map_err(|error| error.to_string())
+}
+
+#[test]
+fn values_add_up_on_their_scope() {
+    let turn = Turn::begin();
+    let session = turn.start("sums");
+    for _ in 0..3 {
+        scope("a", || {
+            add("count of a", Int(2)).unwrap();
+            add("ratio", Float(0.5)).unwrap();
+            add("shape", Ints(vec![1, -1])).unwrap();
+            add("weights", Floats(vec![0.25])).unwrap();
+            scope("b", || add("count of b", Int(1)).unwrap());
+        });
+    }
+    let profile = look(session);
+    assert_eq!(profile.metric("a", "count of a"), 6);
+    assert_eq!(profile.metric("a", "ratio"), 1.5);
+    assert_eq!(profile.metric("a", "shape"), &json!([3, -3]));
+    assert_eq!(profile.metric("a", "weights"), &json!([0.75]));
+    assert_eq!(profile.metric("a/b", "count of b"), 3);
+    assert!(profile.metric("a", "count of b").is_null());
+}
+
+#[test]
+fn a_suffix_says_how_values_combine_and_is_no_part_of_the_key() {
+    let turn = Turn::begin();
+    let session = turn.start("suffixes");
+    for value in [1, 10] {
+        scope("a", || {
+            add("rolled (inc)", Int(value)).unwrap();
+            add("own (ns)(exc)", Int(value)).unwrap();
+            add("last (pty)", Int(value)).unwrap();
+            add("label", Text(format!("run {value}").into())).unwrap();
+            add("shape (pty)", Ints(vec![value; value as usize])).unwrap();
+        });
+    }
+    let profile = look(session);
+    assert_eq!(profile.metric("a", "rolled"), 11);
+    assert_eq!(profile.metric("a", "own (ns)"), 11);
+    assert_eq!(profile.metric("a", "last"), 10);
+    assert_eq!(profile.metric("a", "label"), "run 10");
+    assert_eq!(profile.metric("a", "shape"), &json!(vec![10; 10]));
+    // Readers roll up what the root has.
+    let on_root = profile.nodes[""]["metrics"].as_object().unwrap();
+    assert_eq!(on_root, json!({"rolled": 0}).as_object().unwrap());
+}
+
+#[test]
+fn another_type_or_length_is_refused_and_leaves_the_value() {
+    let turn = Turn::begin();
+    let session = turn.start("refused");
+    scope("a", || {
+        add("m", Float(1.0)).unwrap();
+        add("v", Ints(vec![1, 2])).unwrap();
+        assert_eq!(
+            add("m", Int(1)).unwrap_err(),
+            "Metric value type mismatch for valueId 0 (m): current=double, new=int64_t"
+        );
+        assert_eq!(
+            add("v", Ints(vec![1])).unwrap_err(),
+            "Metric vector size mismatch for valueId 0 (v): current=2, new=1"
+        );
+        // Another scope may hold another type.
+        scope("b", || add("m", Int(1)).unwrap());
+    });
+    let profile = look(session);
+    assert_eq!((profile.metric("a", "m"), profile.metric("a/b", "m")), (&json!(1.0), &json!(1)));
+    assert_eq!(profile.metric("a", "v"), &json!([1, 2]));
+    assert_eq!(profile.losses(), [("metrics_refused", 2)]);
+}
+
+#[test]
+fn outside_of_any_scope_a_value_goes_to_the_root() {
+    let turn = Turn::begin();
+    let session = turn.start("root");
+    add("at root", Int(7)).unwrap();
+    assert_eq!(look(session).metric("", "at root"), 7);
+    api::enter_state(api::intern("state"));
+    add("in state", Int(8)).unwrap();
+    api::exit_state();
+    assert_eq!(look(session).metric("state", "in state"), 8);
+}
+
+#[test]
+fn an_inactive_session_takes_no_value() {
+    let turn = Turn::begin();
+    let (on, off) = (turn.start("on"), turn.start("off"));
+    scope("a", || {
+        api::deactivate(off).unwrap();
+        add("m", Int(1)).unwrap();
+        api::activate(off).unwrap();
+    });
+    assert_eq!(look(on).metric("a", "m"), 1);
+    assert!(look(off).metric("a", "m").is_null());
+}
+
+#[test]
+fn threads_add_to_one_sum() {
+    let turn = Turn::begin();
+    let session = turn.start("threads");
+    scope("a", || {
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    scope("b", || {
+                        add("m", Int(1)).unwrap();
+                        add("v", Floats(vec![0.5, 1.0])).unwrap();
+                    });
+                });
+            }
+        });
+    });
+    let profile = look(session);
+    assert_eq!(profile.metric("a/b", "m"), 4);
+    assert_eq!(profile.metric("a/b", "v"), &json!([2.0, 4.0]));
+}

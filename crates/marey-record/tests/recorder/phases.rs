@@ -1,0 +1,92 @@
+//! Phases: advance, complete, clear.
+
+use crate::harness::{Turn, enter, exit, look_at, scope};
+use marey_record::{Format, SessionOptions, api};
+
+#[test]
+fn each_phase_has_what_was_left_in_it() {
+    let turn = Turn::begin();
+    let session = turn.start("phases");
+    scope("first", || ());
+    enter("across");
+    assert_eq!(api::advance_phase(session).unwrap(), 1);
+    exit("across");
+    scope("second", || ());
+    assert_eq!(api::advance_phase(session).unwrap(), 2);
+    assert_eq!(look_at(session, 0).counts(), [("first", 1)]);
+    assert_eq!(look_at(session, 1).counts(), [("across", 1), ("second", 1)]);
+    assert_eq!(look_at(session, 2).counts(), []);
+}
+
+#[test]
+fn a_phase_is_complete_once_the_next_has_begun() {
+    let turn = Turn::begin();
+    let session = turn.start("complete");
+    assert!(!api::is_phase_complete(session, 0).unwrap());
+    api::advance_phase(session).unwrap();
+    assert!(api::is_phase_complete(session, 0).unwrap());
+    assert!(!api::is_phase_complete(session, 1).unwrap());
+    assert!(!api::is_phase_complete(session, 9).unwrap());
+}
+
+#[test]
+fn a_cleared_phase_has_no_data() {
+    let turn = Turn::begin();
+    let session = turn.start("clear");
+    for name in ["a", "b", "c", "d"] {
+        scope(name, || ());
+        api::advance_phase(session).unwrap();
+    }
+    let text = |phase| api::get_data(session, phase, Format::Hatchet).unwrap_err().to_string();
+    api::clear(session, 2, false).unwrap();
+    assert_eq!(text(2), "Phase 2 has no data.");
+    assert_eq!(look_at(session, 1).counts(), [("b", 1)]);
+    api::clear(session, 1, true).unwrap();
+    assert_eq!(text(0), "Phase 0 has no data.");
+    assert_eq!(text(1), "Phase 1 has no data.");
+    assert_eq!(text(5), "Phase 5 has no data.");
+    assert_eq!(look_at(session, 3).counts(), [("d", 1)]);
+}
+
+#[test]
+fn clearing_the_open_phase_begins_it_anew() {
+    let turn = Turn::begin();
+    let session = turn.start("clear-open");
+    enter("open");
+    scope("dropped", || ());
+    api::clear(session, 0, false).unwrap();
+    scope("kept", || ());
+    exit("open");
+    assert_eq!(look_at(session, 0).counts(), [("open", 1), ("open/kept", 1)]);
+    assert!(!api::is_phase_complete(session, 0).unwrap());
+}
+
+#[test]
+fn phases_go_to_files_of_their_own() {
+    let turn = Turn::begin();
+    let session = turn.start("parts");
+    for name in ["a", "b"] {
+        scope(name, || ());
+        api::advance_phase(session).unwrap();
+    }
+    api::clear(session, 0, false).unwrap();
+    scope("c", || ());
+    let paths = api::finalize(session, None).unwrap();
+    assert_eq!(paths, [turn.path("parts.part_1.hatchet"), turn.path("parts.part_2.hatchet")]);
+    assert_eq!(turn.read("parts.part_1.hatchet").counts(), [("b", 1)]);
+    assert_eq!(turn.read("parts.part_2.hatchet").counts(), [("c", 1)]);
+}
+
+#[test]
+fn phases_may_be_written_as_they_close() {
+    let turn = Turn::begin();
+    let options = SessionOptions { flush_phases: true, ..turn.options("flushed") };
+    let session = api::start(&options).unwrap();
+    scope("a", || ());
+    api::advance_phase(session).unwrap();
+    let [first] = &*turn.files() else { panic!("{:?}", turn.files()) };
+    assert_eq!(turn.read(first).counts(), [("a", 1)]);
+    scope("b", || ());
+    assert_eq!(api::finalize(session, None).unwrap(), [turn.path("flushed.part_1.hatchet")]);
+    assert_eq!(turn.files(), [first.as_str(), "flushed.part_1.hatchet"]);
+}

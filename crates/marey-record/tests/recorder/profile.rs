@@ -1,0 +1,94 @@
+//! A `.hatchet` document, taken apart for the tests.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Nodes by their path: names joined by `/`, without the root's, which has the empty path.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub(crate) nodes: BTreeMap<String, Value>,
+}
+
+impl Profile {
+    /// Takes a document apart, and checks that the statistics of each node agree with each other.
+    pub(crate) fn parse(document: &[u8]) -> Self {
+        let profile = Self::parse_live(document);
+        profile.nodes.iter().for_each(|(path, node)| check_sums(path, node));
+        profile
+    }
+
+    /// Takes a document apart of which a thread may have been in the middle of an event.
+    pub(crate) fn parse_live(document: &[u8]) -> Self {
+        let Value::Array(parts) = serde_json::from_slice(document).unwrap() else {
+            panic!("no array")
+        };
+        let [root, _devices] = <[Value; 2]>::try_from(parts).unwrap();
+        let mut profile = Self { nodes: BTreeMap::new() };
+        assert_eq!(root["frame"]["name"], "ROOT");
+        profile.add(String::new(), root);
+        profile
+    }
+
+    fn add(&mut self, path: String, mut node: Value) {
+        let Value::Array(children) = node["children"].take() else { panic!("{path}: no children") };
+        for child in children {
+            let name = child["frame"]["name"].as_str().unwrap().to_owned();
+            self.add(if path.is_empty() { name } else { format!("{path}/{name}") }, child);
+        }
+        assert!(self.nodes.insert(path.clone(), node).is_none(), "{path} is there twice");
+    }
+
+    pub(crate) fn metric(&self, path: &str, key: &str) -> &Value {
+        &self.nodes.get(path).unwrap_or_else(|| panic!("no {path} in {:?}", self.paths()))["metrics"]
+            [key]
+    }
+
+    pub(crate) fn number(&self, path: &str, key: &str) -> u64 {
+        self.metric(path, key).as_u64().unwrap_or(0)
+    }
+
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        self.nodes.keys().map(String::as_str).filter(|path| !path.is_empty()).collect()
+    }
+
+    /// Completed entries by path.
+    pub(crate) fn counts(&self) -> Vec<(&str, u64)> {
+        self.paths().into_iter().map(|path| (path, self.number(path, "wall_count"))).collect()
+    }
+
+    pub(crate) fn kind(&self, path: &str) -> &str {
+        self.nodes[path]["marey"]["kind"].as_str().unwrap()
+    }
+
+    /// What the document says about the process, the overhead, and the losses.
+    pub(crate) fn about(&self) -> &Value {
+        &self.nodes[""]["marey"]
+    }
+
+    /// The causes of which something was lost.
+    pub(crate) fn losses(&self) -> Vec<(&str, u64)> {
+        let losses = self.about()["losses"].as_object().unwrap();
+        losses
+            .iter()
+            .map(|(cause, count)| (cause.as_str(), count.as_u64().unwrap()))
+            .filter(|&(_, count)| count > 0)
+            .collect()
+    }
+}
+
+fn check_sums(path: &str, node: &Value) {
+    let number = |key: &str| node["metrics"][key].as_u64().unwrap_or(0);
+    let (count, open) = (number("wall_count"), number("wall_open"));
+    let sketch: u64 = node["marey"]["sketch"]
+        .as_array()
+        .map_or(0, |buckets| buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum());
+    assert_eq!(count, sketch, "{path}: entries and those in the sketch");
+    assert!(number("wall_self (ns)") <= number("wall_total (ns)"), "{path}: {node}");
+    if count > 0 && open == 0 {
+        let (min, max) = (number("wall_min (ns)"), number("wall_max (ns)"));
+        let total = number("wall_total (ns)");
+        assert!(count * min <= total && total <= count * max, "{path}: {node}");
+        let quantiles = ["wall_p50 (ns)", "wall_p90 (ns)", "wall_p99 (ns)"].map(number);
+        assert!(quantiles.is_sorted() && min <= quantiles[0] && quantiles[2] <= max, "{node}");
+    }
+}

@@ -1,0 +1,277 @@
+//! Scopes, states and operators of one thread, and exits that match nothing.
+
+use crate::harness::{Turn, enter, exit, look, scope};
+use crate::profile::Profile;
+use marey_record::{ContextSource, NodeKind, SessionOptions, api};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[test]
+fn nested_scopes_make_a_tree() {
+    let turn = Turn::begin();
+    let session = turn.start("nested");
+    for _ in 0..3 {
+        scope("a", || {
+            scope("b", || scope("a", || ()));
+            scope("c", || ());
+        });
+    }
+    scope("b", || ());
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("a", 3), ("a/b", 3), ("a/b/a", 3), ("a/c", 3), ("b", 1)]);
+    assert_eq!(profile.losses(), []);
+}
+
+#[test]
+fn a_scope_s_own_time_is_what_no_scope_inside_it_covers() {
+    let turn = Turn::begin();
+    let session = turn.start("own");
+    scope("outer", || {
+        scope("inner", busy);
+        busy();
+        scope("inner", busy);
+    });
+    let profile = look(session);
+    let (outer, inner) = (
+        profile.number("outer", "wall_total (ns)"),
+        profile.number("outer/inner", "wall_total (ns)"),
+    );
+    assert_eq!(profile.number("outer", "wall_self (ns)"), outer - inner);
+    assert_eq!(profile.number("outer/inner", "wall_self (ns)"), inner);
+    assert!(outer - inner >= BUSY_NANOS && inner >= 2 * BUSY_NANOS);
+}
+
+const BUSY_NANOS: u64 = 200_000;
+
+fn busy() {
+    let began = std::time::Instant::now();
+    while began.elapsed().as_nanos() < u128::from(BUSY_NANOS) {}
+}
+
+#[test]
+fn an_open_scope_is_shown_with_its_time_so_far() {
+    let turn = Turn::begin();
+    let session = turn.start("open");
+    scope("closed", || {
+        enter("open");
+        busy();
+        let profile = look(session);
+        assert_eq!(profile.counts(), [("closed", 0), ("closed/open", 0)]);
+        assert_eq!(profile.number("closed/open", "wall_open"), 1);
+        assert!(profile.number("closed/open", "wall_total (ns)") >= BUSY_NANOS);
+        exit("open");
+    });
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("closed", 1), ("closed/open", 1)]);
+    assert!(profile.metric("closed/open", "wall_open").is_null());
+}
+
+#[test]
+fn every_scope_has_an_id_of_its_own_and_leaves_with_it() {
+    let turn = Turn::begin();
+    turn.start("ids");
+    let (a, b) = (enter("a"), enter("b"));
+    assert!(a != 0 && b != 0 && a != b);
+    assert_eq!(api::top_name(), api::intern("b"));
+    assert_eq!(api::exit(0), b);
+    assert_eq!(exit("a"), a);
+    assert_eq!(api::top_name(), 0);
+}
+
+#[test]
+fn without_a_session_nothing_happens() {
+    let _turn = Turn::begin();
+    assert_eq!(enter("nothing"), 0);
+    assert_eq!(exit("nothing"), 0);
+    api::enter_state(api::intern("nothing"));
+    assert!(!api::exit_state());
+    assert_eq!(api::top_name(), 0);
+}
+
+#[test]
+fn a_state_lies_below_the_scopes_and_an_inner_one_gives_way_to_the_outer() {
+    let turn = Turn::begin();
+    let session = turn.start("states");
+    let operate = |name: &str| {
+        let name = api::intern(name);
+        api::enter_operator(name);
+        api::exit_operator(name);
+    };
+    scope("a", || {
+        api::enter_state(api::intern("outer"));
+        operate("in outer");
+        api::enter_state(api::intern("inner"));
+        operate("in inner");
+        assert!(api::exit_state());
+        operate("in outer again");
+        assert!(api::exit_state());
+        assert!(!api::exit_state());
+        operate("in none");
+    });
+    let profile = look(session);
+    assert_eq!(
+        profile.counts(),
+        [
+            ("a", 1),
+            ("a/in none", 1),
+            ("a/inner", 1),
+            ("a/inner/in inner", 1),
+            ("a/outer", 1),
+            ("a/outer/in outer", 1),
+            ("a/outer/in outer again", 1),
+        ]
+    );
+    assert_eq!((profile.kind("a/outer"), profile.kind("a/in none")), ("state", "operator"));
+}
+
+#[test]
+fn a_state_around_a_scope_holds_the_scope_s_metrics() {
+    use marey_model::metric::MetricValue;
+    let turn = Turn::begin();
+    let session = turn.start("state-metrics");
+    let items = api::intern_metric("items").unwrap();
+    api::enter_state(api::intern("warm"));
+    scope("a", || api::add_metrics(&[(items, MetricValue::Int(3))]).unwrap());
+    api::exit_state();
+    let profile = look(session);
+    assert_eq!(profile.metric("a/warm", "items"), 3);
+    assert!(profile.metric("a", "items").is_null());
+}
+
+#[test]
+fn operators_inside_an_operator_are_not_recorded() {
+    let turn = Turn::begin();
+    let session = turn.start("operators");
+    let (outer, inner) = (api::intern("outer"), api::intern("inner"));
+    let id = api::enter_operator(outer);
+    assert_eq!(api::enter_operator(inner), 0);
+    assert_eq!(api::exit_operator(inner), 0);
+    assert_eq!(api::exit_operator(outer), id);
+    assert_eq!(look(session).counts(), [("outer", 1)]);
+}
+
+#[test]
+fn an_exit_that_matches_nothing_is_counted_and_changes_nothing() {
+    let turn = Turn::begin();
+    let session = turn.start("unmatched");
+    assert_eq!(exit("nobody"), 0);
+    scope("a", || assert_eq!(exit("nobody"), 0));
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("a", 1)]);
+    assert_eq!(profile.losses(), [("unmatched_exits", 2)]);
+}
+
+#[test]
+fn a_scope_that_is_left_ends_those_inside_it() {
+    let turn = Turn::begin();
+    let session = turn.start("order");
+    for name in ["a", "b", "c"] {
+        enter(name);
+    }
+    assert_ne!(exit("a"), 0);
+    assert_eq!(exit("c"), 0);
+    scope("d", || ());
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("a", 1), ("a/b", 1), ("a/b/c", 1), ("d", 1)]);
+    assert_eq!(profile.losses(), [("unclosed_scopes", 2), ("unmatched_exits", 1)]);
+}
+
+#[test]
+fn kinds_tell_nodes_of_one_name_apart() {
+    let turn = Turn::begin();
+    let session = turn.start("kinds");
+    let name = api::intern("layer");
+    for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Module] {
+        api::enter(name, kind);
+        api::exit(name);
+    }
+    let document = api::get_data(session, 0, marey_record::Format::Hatchet).unwrap();
+    let root: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    let children = root[0]["children"].as_array().unwrap();
+    let seen: Vec<_> = children
+        .iter()
+        .map(|child| (child["marey"]["kind"].as_str().unwrap(), &child["metrics"]["wall_count"]))
+        .collect();
+    assert_eq!(seen, [("scope", &1.into()), ("module", &2.into())]);
+}
+
+/// Stands in for the walk over Python's frames: `main`, then `step`.
+extern "C" fn two_frames() -> u32 {
+    let (root, _) = api::frame_root();
+    let main = api::frame_child(root, api::intern("train.py:9@<module>"));
+    api::frame_child(main, api::intern("train.py:3@step"))
+}
+
+#[test]
+fn a_session_may_ask_for_python_s_frames_while_another_has_scopes() {
+    let turn = Turn::begin();
+    let shadow = turn.start("shadow");
+    let options =
+        SessionOptions { context: ContextSource::Python, ..turn.options("python-frames") };
+    let python = api::start(&options).unwrap();
+    api::set_frame_provider(two_frames);
+    scope("a", || scope("b", || ()));
+    assert_eq!(look(shadow).counts(), [("a", 1), ("a/b", 1)]);
+    let profile = look(python);
+    let step = "train.py:9@<module>/train.py:3@step";
+    assert_eq!(
+        profile.counts(),
+        [
+            ("train.py:9@<module>", 0),
+            (step, 0),
+            (&*format!("{step}/a"), 1),
+            (&*format!("{step}/b"), 1),
+        ]
+    );
+    assert_eq!(profile.kind(step), "frame");
+    assert_eq!(api::context(python).unwrap(), ContextSource::Python);
+}
+
+/// What a program does: enters one of four names, or leaves the innermost scope.
+fn programs() -> impl Strategy<Value = Vec<Option<u8>>> {
+    prop::collection::vec(prop::option::weighted(0.55, 0_u8..4), 0..200)
+}
+
+/// The counts that a program must give, and the scopes that it leaves open.
+fn expected(program: &[Option<u8>]) -> (BTreeMap<String, u64>, Vec<String>) {
+    let (mut counts, mut stack) = (BTreeMap::new(), Vec::<String>::new());
+    for action in program {
+        match action {
+            Some(name) => {
+                let path = stack.last().map_or(format!("n{name}"), |top| format!("{top}/n{name}"));
+                counts.entry(path.clone()).or_insert(0);
+                stack.push(path);
+            }
+            None => {
+                if let Some(path) = stack.pop() {
+                    *counts.get_mut(&path).unwrap() += 1;
+                }
+            }
+        }
+    }
+    let entered = |path: &String| counts[path] > 0 || stack.contains(path);
+    let shown = counts.keys().filter(|path| entered(path)).cloned().collect::<Vec<_>>();
+    (shown.into_iter().map(|path| (path.clone(), counts[&path])).collect(), stack)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn any_program_gives_the_tree_of_its_calls(program in programs()) {
+        let turn = Turn::begin();
+        let session = turn.start("any");
+        for action in &program {
+            match action {
+                Some(name) => prop_assert_ne!(enter(&format!("n{name}")), 0),
+                None => { api::exit(0); }
+            }
+        }
+        let (counts, stack) = expected(&program);
+        prop_assert_eq!(api::depth(session).unwrap() as usize, stack.len());
+        let profile: Profile = look(session);
+        let seen: BTreeMap<_, _> =
+            profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
+        prop_assert_eq!(seen, counts);
+    }
+}

@@ -1,0 +1,89 @@
+//! Training steps, which open by themselves and close with the optimizer.
+
+use crate::harness::{Turn, enter, exit, look, scope};
+use marey_record::api;
+
+#[test]
+fn an_optimizer_s_step_closes_the_step_and_opens_the_next() {
+    let turn = Turn::begin();
+    let session = turn.start("steps");
+    api::step_begin();
+    for _ in 0..3 {
+        scope("forward", || ());
+        // A second model in the same step.
+        api::step_begin();
+        scope("backward", || ());
+        api::step_end();
+    }
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("step", 3), ("step/backward", 3), ("step/forward", 3)]);
+    assert_eq!(profile.kind("step"), "step");
+    // The one that is open now is nobody's entry.
+    assert!(profile.metric("step", "wall_open").is_null());
+}
+
+#[test]
+fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
+    let turn = Turn::begin();
+    let session = turn.start("inside");
+    api::step_begin();
+    for _ in 0..2 {
+        enter("train_step");
+        scope("forward", || ());
+        api::step_end();
+        assert_ne!(exit("train_step"), 0);
+    }
+    let profile = look(session);
+    assert_eq!(
+        profile.counts(),
+        [("step", 2), ("step/train_step", 2), ("step/train_step/forward", 2)]
+    );
+    assert!(
+        profile.number("step", "wall_total (ns)")
+            >= profile.number("step/train_step", "wall_total (ns)")
+    );
+}
+
+#[test]
+fn a_step_that_no_optimizer_closes_is_no_entry() {
+    let turn = Turn::begin();
+    let session = turn.start("unclosed");
+    scope("evaluate", || {
+        api::step_begin();
+        scope("forward", || ());
+    });
+    let profile = look(session);
+    assert_eq!(
+        profile.counts(),
+        [("evaluate", 1), ("evaluate/step", 0), ("evaluate/step/forward", 1)]
+    );
+    let number = |path, key| profile.number(path, key);
+    assert_eq!(
+        number("evaluate", "wall_self (ns)"),
+        number("evaluate", "wall_total (ns)") - number("evaluate/step/forward", "wall_total (ns)")
+    );
+    assert_eq!(profile.losses(), []);
+}
+
+#[test]
+fn a_step_that_begins_with_the_optimizer_is_the_next_one() {
+    let turn = Turn::begin();
+    let session = turn.start("late");
+    api::step_end();
+    scope("forward", || ());
+    api::step_end();
+    assert_eq!(look(session).counts(), [("step", 1), ("step/forward", 1)]);
+}
+
+#[test]
+fn a_step_is_no_scope_to_leave() {
+    let turn = Turn::begin();
+    let session = turn.start("no-scope");
+    api::step_begin();
+    assert_eq!(api::exit(0), 0);
+    assert_eq!(api::top_name(), 0);
+    api::step_end();
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("step", 1)]);
+    assert_eq!(profile.losses(), [("unmatched_exits", 1)]);
+}
