@@ -15,7 +15,8 @@ def depth(session: int | None = 0) -> int | None:
 
     Returns:
         The number of open scopes that the session saw entered, or, for a session with
-        ``context="python"``, of Python frames. `None` when nothing is recorded.
+        ``context="python"``, of Python frames, this function's included. `None` when nothing is
+        recorded.
 
     Raises:
         IndexError: There is no such session.

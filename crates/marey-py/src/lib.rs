@@ -23,6 +23,7 @@ mod metrics;
 mod scope;
 mod sessions;
 mod task;
+mod text;
 
 use pyo3::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::error::checked;
 use crate::library::table;
-use crate::scope::utf8;
+use crate::text::utf8;
 use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, ValueTag};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

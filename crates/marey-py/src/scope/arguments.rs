@@ -1,0 +1,64 @@
+//! The arguments of `scope`, where they are more than a name.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use std::ptr;
+
+/// Sorts out `(name, metrics=None)`; `None` with an exception set if that is not what was passed.
+///
+/// # Safety
+/// The arguments of a fastcall function with keywords, with the GIL held.
+pub(super) unsafe fn name_and_metrics(
+    args: *const *mut PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut PyObject,
+) -> Option<(*mut PyObject, *mut PyObject)> {
+    // SAFETY: the GIL is held.
+    let py = unsafe { Python::assume_attached() };
+    let mut found = [ptr::null_mut(); 2];
+    let problem = |text: String| {
+        PyTypeError::new_err(text).restore(py);
+        None
+    };
+    let positional = usize::try_from(nargs).unwrap_or(0);
+    if positional > found.len() {
+        return problem(format!("scope() takes at most 2 arguments, {positional} were given"));
+    }
+    for (at, slot) in found.iter_mut().enumerate().take(positional) {
+        // SAFETY: `at` is below `nargs`.
+        *slot = unsafe { *args.add(at) };
+    }
+    if !kwnames.is_null() {
+        // SAFETY: the interpreter passes a tuple of strings.
+        let names = unsafe { Bound::from_borrowed_ptr(py, kwnames) };
+        for (offset, name) in names.try_iter().ok()?.flatten().enumerate() {
+            let name = name.to_string();
+            let slot = match name.as_str() {
+                "name" => &mut found[0],
+                "metrics" => &mut found[1],
+                _ => return problem(format!("scope() got an unexpected argument {name:?}")),
+            };
+            if !slot.is_null() {
+                return problem(format!("scope() got two values for {name:?}"));
+            }
+            // SAFETY: the values of the keywords lie behind the positional arguments.
+            *slot = unsafe { *args.add(positional + offset) };
+        }
+    }
+    let [name, mut metrics] = found;
+    if name.is_null() {
+        return problem("scope() needs a name".to_owned());
+    }
+    // SAFETY: None and the arguments are valid objects.
+    unsafe {
+        if metrics == ffi::Py_None() {
+            metrics = ptr::null_mut();
+        }
+        if !metrics.is_null() && ffi::PyDict_Check(metrics) == 0 {
+            return problem("scope() needs a dict of metrics".to_owned());
+        }
+        // An empty dict that is filled before entry must still be seen: it is kept.
+    }
+    Some((name, metrics))
+}

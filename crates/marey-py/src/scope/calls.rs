@@ -1,0 +1,110 @@
+//! The calls that are no context managers: entering and leaving by hand, states, metrics.
+
+use super::{add_to_innermost, enter_number, exit_number, scope_for};
+use crate::library::{is_live, table};
+use crate::sessions::push_bytes;
+use crate::task;
+use marey_model::context::NodeKind;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+/// Adds the functions to the module.
+pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for function in [
+        wrap_pyfunction!(enter_scope, module)?,
+        wrap_pyfunction!(exit_scope, module)?,
+        wrap_pyfunction!(enter_op, module)?,
+        wrap_pyfunction!(exit_op, module)?,
+        wrap_pyfunction!(enter_state, module)?,
+        wrap_pyfunction!(exit_state, module)?,
+        wrap_pyfunction!(add_metrics, module)?,
+        wrap_pyfunction!(innermost_name, module)?,
+    ] {
+        module.add_function(function)?;
+    }
+    Ok(())
+}
+
+/// Enters a scope; returns its id, or `None` when nothing is recorded.
+#[pyfunction]
+fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
+    if !is_live() {
+        return Ok(None);
+    }
+    let scope = number_of(name)?;
+    Ok(Some(enter_number(scope, NodeKind::Scope as u8)).filter(|&id| id != 0))
+}
+
+/// Leaves the innermost scope; returns its id, or `None` when there is none.
+#[pyfunction]
+fn exit_scope() -> Option<u64> {
+    if is_live() { Some(exit_number(0)).filter(|&id| id != 0) } else { None }
+}
+
+/// Enters an operator; returns its id, or `None` when nothing is recorded.
+#[pyfunction]
+fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
+    if !is_live() {
+        return Ok(None);
+    }
+    Ok(Some((table().operator_enter)(number_of(name)?)).filter(|&id| id != 0))
+}
+
+/// Leaves the operator; returns its id, or `None` when there is none.
+#[pyfunction]
+fn exit_op() -> Option<u64> {
+    if is_live() { Some((table().operator_exit)(0)).filter(|&id| id != 0) } else { None }
+}
+
+/// Sets a state on this thread.
+#[pyfunction]
+fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
+    if is_live() {
+        (table().state_enter)(number_of(name)?);
+    }
+    Ok(())
+}
+
+/// Ends the innermost state of this thread.
+#[pyfunction]
+fn exit_state() {
+    if is_live() {
+        (table().state_exit)();
+    }
+}
+
+/// Adds metrics to the innermost scope.
+#[pyfunction]
+fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
+    if is_live() { add_to_innermost(metrics) } else { Ok(()) }
+}
+
+/// Name of the innermost scope of this task or thread; `None` if there is none.
+#[pyfunction]
+fn innermost_name(py: Python<'_>) -> Option<String> {
+    let number = match task::innermost(py) {
+        Some(token) => token.get().number(),
+        None => (table().top_name)(),
+    };
+    if number == 0 {
+        return None;
+    }
+    let mut text: Vec<u8> = Vec::new();
+    // SAFETY: `push_bytes` takes this buffer.
+    unsafe { (table().name_text)(number, Some(push_bytes), (&raw mut text).cast()) };
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn number_of(name: &Bound<'_, PyString>) -> PyResult<u32> {
+    // SAFETY: a valid object; the GIL is held.
+    unsafe {
+        let scope = scope_for(name.as_ptr());
+        if scope.is_null() {
+            return Err(PyErr::fetch(name.py()));
+        }
+        let number = (*scope).number;
+        ffi::Py_DECREF(scope.cast());
+        Ok(number)
+    }
+}

@@ -1,0 +1,258 @@
+//! Scopes, as fast as CPython lets them be.
+//!
+//! `scope("x")` is a fastcall function. For a string that it has seen it returns the scope object
+//! that it made then: the object holds no state of an entry, so one object serves any depth, thread
+//! and task. `__enter__` and `__exit__` are plain C slots that test one word and call the table.
+
+mod arguments;
+mod calls;
+mod hooks;
+mod object;
+mod raw;
+
+use crate::library::{is_live, table};
+use crate::metrics;
+use crate::task;
+use crate::text::utf8;
+use marey_model::context::NodeKind;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The scope object. Made by [`new_scope`] only, and never changed.
+#[repr(C)]
+struct Scope {
+    head: PyObject,
+    name: *mut PyObject,
+    /// A dict, or null.
+    metrics: *mut PyObject,
+    number: u32,
+}
+
+/// The type of [`Scope`]; a strong reference, set when the module is made.
+static SCOPE_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+/// Scopes by the address of their name's string, which each entry keeps alive.
+struct Cache {
+    entries: [AtomicPtr<Scope>; CACHE_SIZE],
+}
+
+const CACHE_SIZE: usize = 1024;
+
+static CACHE: Cache = Cache { entries: [const { AtomicPtr::new(ptr::null_mut()) }; CACHE_SIZE] };
+
+impl Cache {
+    #[inline(always)]
+    fn entry(&self, name: *mut PyObject) -> &AtomicPtr<Scope> {
+        // Objects are aligned to 16 bytes.
+        &self.entries[(name as usize >> 4) % CACHE_SIZE]
+    }
+
+    /// The scope without metrics for this very string, borrowed.
+    #[inline(always)]
+    fn get(&self, name: *mut PyObject) -> Option<*mut Scope> {
+        let scope = self.entry(name).load(Ordering::Relaxed);
+        // SAFETY: an entry is null or a scope that the cache holds a reference to; the GIL is held.
+        (!scope.is_null() && unsafe { (*scope).name } == name).then_some(scope)
+    }
+
+    fn put(&self, name: *mut PyObject, scope: *mut Scope) {
+        // SAFETY: `scope` is a valid object; the cache takes a reference of its own and gives up the
+        // one that it had.
+        unsafe {
+            ffi::Py_INCREF(scope.cast());
+            let old = self.entry(name).swap(scope, Ordering::Relaxed);
+            ffi::Py_XDECREF(old.cast());
+        }
+    }
+}
+
+/// The scope for a name, from the cache or new; an owned reference, or null with an exception set.
+///
+/// # Safety
+/// `name` is a valid object and the GIL is held.
+unsafe fn scope_for(name: *mut PyObject) -> *mut Scope {
+    if let Some(scope) = CACHE.get(name) {
+        // SAFETY: a valid object.
+        unsafe { ffi::Py_INCREF(scope.cast()) };
+        return scope;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { new_scope(name, ptr::null_mut()) }
+}
+
+/// Makes a scope. Without metrics it goes to the cache.
+///
+/// # Safety
+/// `name` is a valid object, `metrics` one or null, and the GIL is held.
+unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
+    // SAFETY: the GIL is held, as the caller promises.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: a valid object.
+    let given = unsafe { Bound::from_borrowed_ptr(py, name) };
+    match make(&given, metrics) {
+        Ok(scope) => scope,
+        Err(error) => {
+            error.restore(py);
+            ptr::null_mut()
+        }
+    }
+}
+
+fn make(given: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
+    let py = given.py();
+    let Ok(name) = given.cast::<PyString>() else {
+        let kind = given.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("a scope's name must be a str, not {kind}")));
+    };
+    let is_exact = given.is_exact_instance_of::<PyString>();
+    let text = utf8(name)?;
+    // SAFETY: the text lives until the call returns.
+    let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    // A subclass may compare and hash as it likes: keep the plain string.
+    let plain = if is_exact { name.clone() } else { PyString::new(py, &text) };
+    let class = SCOPE_TYPE.load(Ordering::Relaxed);
+    // SAFETY: the type was made by `add_to` and allocates objects of `Scope`'s size; its fields are
+    // filled in before anybody else sees the object.
+    let scope = unsafe {
+        let scope: *mut Scope = ffi::PyType_GenericAlloc(class, 0).cast();
+        if scope.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        (*scope).name = plain.into_ptr();
+        ffi::Py_XINCREF(metrics);
+        (*scope).metrics = metrics;
+        (*scope).number = number;
+        scope
+    };
+    if metrics.is_null() && is_exact {
+        CACHE.put(given.as_ptr(), scope);
+    }
+    Ok(scope)
+}
+
+/// `scope(name, metrics=None)`.
+unsafe extern "C" fn scope_function(
+    _module: *mut PyObject,
+    args: *const *mut PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    if nargs == 1 && kwnames.is_null() {
+        // SAFETY: the interpreter passes `nargs` valid objects and holds the GIL.
+        return unsafe { scope_for(*args) }.cast();
+    }
+    // SAFETY: as above; the keywords' values follow the positional arguments.
+    match unsafe { arguments::name_and_metrics(args, nargs, kwnames) } {
+        // SAFETY: both are valid; the GIL is held.
+        Some((name, metrics)) => unsafe { new_scope(name, metrics) }.cast(),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `Scope.__enter__()`.
+unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the slot is reached through an object of the type; the GIL is held.
+    unsafe {
+        if is_live() {
+            let scope = this.cast::<Scope>();
+            enter_number((*scope).number, NodeKind::Scope as u8);
+            if !(*scope).metrics.is_null() && !add_metrics_of(scope) {
+                return ptr::null_mut();
+            }
+        }
+        ffi::Py_INCREF(this);
+    }
+    this
+}
+
+/// Enters on the thread's stack or, inside a coroutine's context, beside it. Returns the id.
+#[inline(always)]
+fn enter_number(number: u32, kind: u8) -> u64 {
+    if task::is_in_task() { task::enter(number, kind) } else { (table().scope_enter)(number, kind) }
+}
+
+#[inline(always)]
+fn exit_number(number: u32) -> u64 {
+    if task::is_in_task() { task::exit(number) } else { (table().scope_exit)(number) }
+}
+
+/// Adds the scope's metrics after its entry. If they are refused, the scope is left again and an
+/// exception is set: `__exit__` will not be called.
+///
+/// # Safety
+/// `scope` is a valid scope with metrics; the GIL is held.
+#[cold]
+unsafe fn add_metrics_of(scope: *mut Scope) -> bool {
+    // SAFETY: as the caller promises; `new_scope` accepts only dicts.
+    let (py, number, metrics) = unsafe {
+        let py = Python::assume_attached();
+        let metrics = Bound::from_borrowed_ptr(py, (*scope).metrics);
+        (py, (*scope).number, metrics.cast_into_unchecked::<PyDict>())
+    };
+    match add_to_innermost(&metrics) {
+        Ok(()) => true,
+        Err(error) => {
+            exit_number(number);
+            error.restore(py);
+            false
+        }
+    }
+}
+
+/// `Scope.__exit__(type, value, traceback)`.
+unsafe extern "C" fn exit(
+    this: *mut PyObject,
+    _args: *mut *mut PyObject,
+    _nargs: ffi::Py_ssize_t,
+) -> *mut PyObject {
+    // SAFETY: as in `enter`.
+    unsafe {
+        if is_live() {
+            exit_number((*this.cast::<Scope>()).number);
+        }
+        new_none()
+    }
+}
+
+/// Adds metrics to the innermost scope of the task or thread.
+pub(crate) fn add_to_innermost(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
+    match task::innermost(metrics.py()) {
+        Some(token) => token.get().add_metrics(metrics),
+        None => metrics::add(metrics, |values, len, error| {
+            // SAFETY: `metrics::add` passes values that live until the call returns.
+            unsafe { (table().add_metrics)(values, len, error) }
+        }),
+    }
+}
+
+/// # Safety
+/// The GIL is held.
+unsafe fn new_none() -> *mut PyObject {
+    // SAFETY: None is valid.
+    unsafe {
+        let none = ffi::Py_None();
+        ffi::Py_INCREF(none);
+        none
+    }
+}
+
+const SCOPE_DOC: &CStr = c"scope(name, metrics=None)\n--\n\n\
+A named region, as a context manager or a decorator.\n\n\
+Args:\n    name (str): What the region is called.\n    \
+metrics (dict[str, int | float | str | Sequence[int] | Sequence[float]] | None): Values to add\n        \
+to the region's node at entry. A name may end in ``(inc)``, ``(exc)`` or ``(pty)``.\n\n\
+Raises:\n    TypeError: The name is no str, or a value is no number.\n    \
+ValueError: On entry, when a metric changes its type.\n";
+
+/// Adds the functions and the type to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    object::add_type(module)?;
+    raw::add_raw(module, c"scope", SCOPE_DOC, raw::Raw::Keywords(scope_function))?;
+    hooks::add_to(module)?;
+    calls::add_to(module)
+}
