@@ -12,15 +12,19 @@ The names here are those of Triton's Proton, so `import marey as proton` is a dr
 
 from __future__ import annotations
 
-from marey._native import __version__
+from typing import TYPE_CHECKING, Any
 
-from . import context, data, hooks, mode
+from . import context, data
+from ._native import __version__
 from .context import depth
 from .errors import BackendUnavailable, MareyError
-from .hooks import register_triton_hook, unregister_triton_hook
 from .profile import DEFAULT_PROFILE_NAME, activate, deactivate, finalize, profile, start
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
+
+if TYPE_CHECKING:
+    from . import hooks, mode
+    from .hooks import register_triton_hook, unregister_triton_hook
 
 __all__ = [
     "DEFAULT_PROFILE_NAME",
@@ -48,3 +52,14 @@ __all__ = [
     "state",
     "unregister_triton_hook",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the parts that most programs never touch when they are touched."""
+    import importlib
+
+    if name in ("hooks", "mode"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in ("register_triton_hook", "unregister_triton_hook"):
+        return getattr(importlib.import_module(f"{__name__}.hooks"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import functools
-import inspect
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
+CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def is_coroutine_function(func: Callable[..., Any]) -> bool:
+    """Whether a call of `func` makes a coroutine.
+
+    `inspect` is slow to import, and whoever marks a function as one has imported it.
+    """
+    inspect = sys.modules.get("inspect")
+    if inspect is None:
+        code = getattr(getattr(func, "__func__", func), "__code__", None)
+        return code is not None and bool(code.co_flags & CO_COROUTINE)
+    return bool(inspect.iscoroutinefunction(func))
 
 
 def wrap(manager: AbstractContextManager[Any], func: F) -> F:
@@ -18,7 +32,7 @@ def wrap(manager: AbstractContextManager[Any], func: F) -> F:
 
 def wrap_each(make: Callable[[], AbstractContextManager[Any]], func: F) -> F:
     """Runs each call of `func` inside the context manager that `make` returns for it."""
-    if inspect.iscoroutinefunction(func):
+    if is_coroutine_function(func):
 
         @functools.wraps(func)
         async def wrapped_coroutine(*args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ receives nothing more, can be read and cleared, and goes to a file of its own at
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from . import _native
@@ -25,6 +24,8 @@ def get(session: int | None = 0, phase: int = 0) -> list[dict[str, Any]] | None:
     """
     if session is None:
         return None
+    import json
+
     document: list[dict[str, Any]] = json.loads(_native.get_data(session, phase, "hatchet"))
     return document
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
+import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from . import _backend, _native, _session
+from . import _native, _session
+from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled
-from .hooks import Hook, HookManager, LaunchHook
-from .mode import BaseMode, parse_flushing
+
+if TYPE_CHECKING:
+    from .hooks import Hook, HookManager
+    from .mode import BaseMode
 
 DEFAULT_PROFILE_NAME = "proton"
 """Name of a profile whose session was given none. It is Proton's, whose drop-in this is."""
@@ -68,8 +71,10 @@ def start(
     if data != "tree":
         raise ValueError(f"Unknown data: {data}")
     if backend is not None:
+        from . import _backend
+
         _backend.require(backend)
-    flushing = parse_flushing(mode)
+    flushing = _flushing(mode)
     launch_hook = _as_hook(hook)
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
@@ -80,18 +85,39 @@ def start(
     )
     _session.note_missing_gpu_at_end()
     # The session may be one that was deactivated, with hooks of its own.
-    HookManager.activate(session)
+    if manager := _hook_manager():
+        manager.activate(session)
     if launch_hook is not None:
+        from .hooks import HookManager
+
         HookManager.register(launch_hook, session)
     return session
 
 
+def _flushing(mode: str | BaseMode | None) -> str | None:
+    if mode is None:
+        return None
+    from .mode import parse_flushing
+
+    return parse_flushing(mode)
+
+
 def _as_hook(hook: str | Hook | None) -> Hook | None:
-    if hook is None or isinstance(hook, Hook):
+    if hook is None:
+        return None
+    from .hooks import Hook, LaunchHook
+
+    if isinstance(hook, Hook):
         return hook
     if hook == "triton":
         return LaunchHook()
     raise ValueError(f"Unsupported hook: {hook!r}")
+
+
+def _hook_manager() -> type[HookManager] | None:
+    """The manager of hooks, if any hook was ever registered."""
+    module = sys.modules.get("marey.hooks.hook")
+    return None if module is None else module.HookManager
 
 
 def activate(session: int | None = None) -> None:
@@ -100,7 +126,8 @@ def activate(session: int | None = None) -> None:
     Raises:
         IndexError: There is no such session.
     """
-    HookManager.activate(session)
+    if manager := _hook_manager():
+        manager.activate(session)
     _native.activate(session)
 
 
@@ -113,7 +140,8 @@ def deactivate(session: int | None = None, flushing: bool = False) -> None:
     Raises:
         IndexError: There is no such session.
     """
-    HookManager.deactivate(session)
+    if manager := _hook_manager():
+        manager.deactivate(session)
     _native.deactivate(session)
     if flushing:
         _native.checkpoint()
@@ -134,7 +162,8 @@ def finalize(session: int | None = None, output_format: str | None = "") -> None
         OSError: The file cannot be written.
     """
     _session.finish(session, output_format or "")
-    HookManager.unregister(session)
+    if manager := _hook_manager():
+        manager.unregister(session)
 
 
 @overload
@@ -196,7 +225,7 @@ class _Profile:
         self._sessions: list[int | None] = []
 
     def __call__(self, func: F) -> F:
-        if inspect.iscoroutinefunction(func):
+        if is_coroutine_function(func):
 
             @functools.wraps(func)
             async def profiled_coroutine(*args: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Offset of `PyThreadState.context`; 0 while unknown.
@@ -34,7 +35,8 @@ static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Token {
     scope: *const Detached,
     number: u32,
-    parent: Option<Py<Token>>,
+    /// Kept until the scope is left. A mutex for the compiler's sake: the GIL guards it.
+    parent: Mutex<Option<Py<Token>>>,
 }
 
 // SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
@@ -44,12 +46,27 @@ unsafe impl Sync for Token {}
 
 impl Drop for Token {
     fn drop(&mut self) {
+        // Not by recursion: a chain of tasks may be longer than the stack is deep.
+        let mut next = self.take_parent();
+        while let Some(token) = next {
+            // SAFETY: a valid object, and the GIL is held wherever objects are freed.
+            let is_last = unsafe { ffi::Py_REFCNT(token.as_ptr()) } == 1;
+            next = if is_last { token.get().take_parent() } else { None };
+        }
         // SAFETY: the token owns the reference that `detached_enter` returned.
         unsafe { (table().detached_release)(self.scope) };
     }
 }
 
 impl Token {
+    fn parent(&self, py: Python<'_>) -> Option<Py<Token>> {
+        self.parent.lock().ok()?.as_ref().map(|parent| parent.clone_ref(py))
+    }
+
+    fn take_parent(&self) -> Option<Py<Token>> {
+        self.parent.lock().ok()?.take()
+    }
+
     /// Number of the scope's name.
     pub(crate) fn number(&self) -> u32 {
         self.number
@@ -120,7 +137,7 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     }
     // SAFETY: just returned.
     let id = unsafe { (table().detached_id)(scope) };
-    let token = Token { scope, number, parent: parent.map(Bound::unbind) };
+    let token = Token { scope, number, parent: Mutex::new(parent.map(Bound::unbind)) };
     match Py::new(py, token) {
         Ok(token) => set(py, token.into_any()),
         Err(error) => error.write_unraisable(py, None),
@@ -142,11 +159,11 @@ pub(crate) fn exit(number: u32) -> u64 {
                 (table().detached_exit)(token.scope);
                 (table().detached_id)(token.scope)
             };
-            let parent = token.parent.as_ref().map(|parent| parent.clone_ref(py).into_any());
-            set(py, parent.unwrap_or_else(|| py.None()));
+            // Given up here, lest a chain of callbacks keep all that came before it.
+            set(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));
             return id;
         }
-        candidate = token.parent.as_ref().map(|parent| parent.clone_ref(py));
+        candidate = token.parent(py);
     }
     // Entered before the task's context was.
     (table().scope_exit)(number)

@@ -8,16 +8,18 @@ use crate::names;
 use crate::output::Format;
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
-use crate::{clock, fork, recorder};
+use crate::{clock, fork, recorder, sync};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::metric::{MetricError, MetricValue};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Notes the moment at which the library was loaded, from which the clock is calibrated.
+/// Does what is better done as soon as the library is loaded: notes the time, from which the clock is
+/// calibrated, and prepares the fences.
 pub fn note_load() {
     clock::note_load();
+    sync::announce_heavy_fences();
 }
 
 /// The word that is zero while no session is alive. Faces test it before they call anything.

@@ -23,10 +23,22 @@ pub struct Detached {
     start_ticks: u64,
     child_nanos: AtomicU64,
     is_left: AtomicBool,
+    /// Scopes above that had been left already when the next one below them was entered.
+    left_above: u32,
     id: u64,
     /// The tree of the thread that entered it, and where it is there.
     origin: Arc<ThreadTree>,
     place: Place,
+}
+
+impl Drop for Detached {
+    /// Not by recursion: a chain of scopes may be longer than the stack is deep.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(mut scope) = next {
+            next = Arc::get_mut(&mut scope).and_then(|scope| scope.parent.take());
+        }
+    }
 }
 
 impl Detached {
@@ -42,13 +54,16 @@ impl Detached {
             let active = CONTROL.active.load(Ordering::Relaxed);
             let python = active & CONTROL.python.load(Ordering::Relaxed);
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);
-            let parent = parent.filter(|parent| parent.epoch == epoch);
+            let parent = parent.filter(|parent| parent.epoch == epoch).and_then(Self::adopter);
             let mut above = match &parent {
                 Some(parent) => parent.place_in(local),
                 None => local.place(),
             };
             above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
             Some(Arc::new(Self {
+                left_above: parent
+                    .as_ref()
+                    .map_or(0, |parent| parent.left_above + u32::from(parent.is_left())),
                 parent,
                 state: local.state_name(),
                 sessions: active,
@@ -61,6 +76,17 @@ impl Detached {
                 place: local.below(above, name, kind, active, python),
             }))
         })
+    }
+
+    /// The scope below which one that is entered inside this one belongs: this one, or the one around
+    /// it where scopes that were left have piled up. A callback that schedules itself again would
+    /// otherwise nest deeper and deeper, for ever.
+    fn adopter(self: Arc<Self>) -> Option<Arc<Self>> {
+        const MOST_LEFT_ABOVE: u32 = 8;
+        if self.is_left() && self.left_above >= MOST_LEFT_ABOVE {
+            return self.parent.clone();
+        }
+        Some(self)
     }
 
     /// The scope around this one.

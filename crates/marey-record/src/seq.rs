@@ -65,7 +65,7 @@ impl Seq {
                     return Some(value);
                 }
             }
-            wait();
+            spin();
         }
         None
     }
@@ -76,18 +76,26 @@ impl Seq {
         if seen & 1 == 0 {
             return;
         }
+        // An event takes nanoseconds, unless its thread has lost the processor.
+        const SPINS: u32 = 200;
+        let mut spins = 0;
         while self.0.load(Ordering::Acquire) == seen {
-            wait();
+            if spins < SPINS {
+                spins += 1;
+                spin();
+            } else {
+                std::thread::yield_now();
+            }
         }
     }
 }
 
 #[cfg(not(loom))]
-fn wait() {
-    std::thread::yield_now();
+fn spin() {
+    std::hint::spin_loop();
 }
 
 #[cfg(loom)]
-fn wait() {
+fn spin() {
     loom::thread::yield_now();
 }

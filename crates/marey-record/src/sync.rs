@@ -32,15 +32,26 @@ pub fn heavy_fence() -> bool {
     true
 }
 
+/// Announces to the kernel that this process will call [`heavy_fence`]. The first announcement takes
+/// milliseconds once there are several threads: the sooner it comes, the better.
+#[cfg(not(loom))]
+pub fn announce_heavy_fences() {
+    membarrier::register();
+}
+
 #[cfg(not(loom))]
 mod membarrier {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
     pub(super) fn expedited() -> bool {
-        // The registration belongs to the address space: a forked child owes its own, and a second
-        // one costs a system call on a path that is rare.
-        call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED)
+        // The registration belongs to the address space; a second one costs a system call, on a path
+        // that is rare.
+        register() && call(PRIVATE_EXPEDITED)
+    }
+
+    pub(super) fn register() -> bool {
+        call(REGISTER_PRIVATE_EXPEDITED)
     }
 
     #[expect(unsafe_code, reason = "membarrier(2) has no wrapper in std")]

@@ -20,6 +20,9 @@ pub(crate) struct ThreadTree {
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
 }
 
+/// How often a reader looks for a gap between two events before it does something else.
+const TRIES: u32 = 100;
+
 /// An entered scope. Whoever reads it from another thread must do so inside [`Seq::read`].
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
@@ -139,7 +142,9 @@ impl ThreadTree {
         // SAFETY: as in `column`; columns are taken away and freed under the fold lock only, which
         // the caller holds.
         let column = unsafe { &*column };
-        self.whole(|| column.copy(node))
+        let copy = || column.copy(node);
+        // A thread that does nothing but enter scopes leaves no gap, and the next of many nodes waits.
+        self.seq.read(TRIES, copy).unwrap_or_else(copy)
     }
 
     /// Takes a session's column away from the thread, together with the right to free it.
@@ -153,22 +158,21 @@ impl ThreadTree {
         (!column.is_null()).then(|| unsafe { Box::from_raw(column) })
     }
 
-    /// The entered scopes, outermost first.
+    /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
     pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
-        self.whole(|| {
+        const PATIENCE: u32 = 20;
+        let copy = || {
             let depth = self.depth.load(Ordering::Relaxed);
             (0..depth).filter_map(|at| Some(self.frames.get(at)?.copy())).collect()
-        })
-    }
-
-    /// Runs `load` between two events if there is a gap within reason, else anyhow: a thread that
-    /// does nothing but enter scopes leaves none, and its reader must come to an end too.
-    pub(crate) fn whole<T>(&self, mut load: impl FnMut() -> T) -> T {
-        const TRIES: u32 = 100;
-        match self.seq.read(TRIES, &mut load) {
-            Some(value) => value,
-            None => load(),
+        };
+        for _ in 0..PATIENCE {
+            if let Some(frames) = self.seq.read(TRIES, copy) {
+                return frames;
+            }
+            // The thread may have lost the processor in the middle of an event.
+            std::thread::yield_now();
         }
+        copy()
     }
 }
 
