@@ -63,3 +63,7 @@ def __getattr__(name: str) -> Any:
     if name in ("register_triton_hook", "unregister_triton_hook"):
         return getattr(importlib.import_module(f"{__name__}.hooks"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
