@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from .errors import BackendUnavailable
 
 
-class Driver(NamedTuple):
-    """How to ask a vendor's driver whether there is a GPU."""
+class Driver:
+    """How to ask a vendor's driver whether there is a GPU.
 
-    library: str
-    initialise: str
-    count_devices: str
-    hint: str
+    No named tuple and no dataclass: making one evaluates a string, upon which CPython forgets that
+    the program was interrupted, and this module may be imported at the program's end.
+    """
+
+    def __init__(self, library: str, initialise: str, count: str, hint: str) -> None:
+        self.library = library
+        self.initialise = initialise
+        self.count = count
+        self.hint = hint
 
 
 CUDA = Driver(

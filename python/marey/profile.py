@@ -83,7 +83,6 @@ def start(
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
-    _session.note_missing_gpu_at_end()
     # The session may be one that was deactivated, with hooks of its own.
     if manager := _hook_manager():
         manager.activate(session)

@@ -32,6 +32,8 @@ pub(crate) struct Stats {
     sketch: AtomicU32,
     /// First metric's number plus one.
     metrics: AtomicU32,
+    /// The page that was counted in last: its power in the high half, its number plus one below.
+    recent: AtomicU64,
 }
 
 impl Default for Stats {
@@ -44,6 +46,7 @@ impl Default for Stats {
             max: AtomicU64::new(0),
             sketch: AtomicU32::new(0),
             metrics: AtomicU32::new(0),
+            recent: AtomicU64::new(0),
         }
     }
 }
@@ -152,15 +155,27 @@ impl Column {
 
     #[inline(always)]
     fn page(&self, stats: &Stats, power: u32) -> Option<&Page> {
+        let recent = stats.recent.load(Ordering::Relaxed);
+        if recent as u32 != 0 && (recent >> 32) as u32 == power {
+            return self.pages.get(recent as u32 - 1);
+        }
+        self.other_page(stats, power)
+    }
+
+    /// The page of another power than the last one; made if there is none.
+    #[inline(never)]
+    fn other_page(&self, stats: &Stats, power: u32) -> Option<&Page> {
         let sketch = match stats.sketch.load(Ordering::Relaxed) {
             0 => self.make_sketch(stats)?,
             number => self.sketches.get(number - 1)?,
         };
         let slot = sketch.0.get(power as usize)?;
-        match slot.load(Ordering::Relaxed) {
-            0 => self.make_page(slot),
-            number => self.pages.get(number - 1),
+        if slot.load(Ordering::Relaxed) == 0 {
+            self.make_page(slot)?;
         }
+        let number = slot.load(Ordering::Relaxed);
+        stats.recent.store(u64::from(power) << 32 | u64::from(number), Ordering::Relaxed);
+        self.pages.get(number - 1)
     }
 
     #[cold]

@@ -10,7 +10,7 @@ use crate::local;
 use crate::losses;
 use crate::merged::MergedTree;
 use crate::output::{Document, Format, Meta, Overhead, Process};
-use crate::session::{ClosedPhase, Session, SessionId, SessionOptions};
+use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::sync::heavy_fence;
 use crate::thread::ThreadTree;
 use crate::{checkpoint, fork};
@@ -178,7 +178,7 @@ fn wait_outside_events(threads: &[Arc<ThreadTree>]) -> bool {
 pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     clock::calibrate();
     fork::install();
-    let base = rank::with_rank(&options.name, process_rank());
+    let base = session::base_for(&options.name, process_rank());
     let mut sessions = lock(&SESSIONS);
     let same = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = same {

@@ -26,7 +26,8 @@ impl Seq {
         if value & 1 != 0 {
             return false;
         }
-        self.0.store(value + 1, Ordering::Relaxed);
+        // Whoever waited for the event before this one and finds this one sees all of that one.
+        self.0.store(value + 1, Ordering::Release);
         // Readers that see the event's stores see the odd number too.
         fence(Ordering::Release);
         // The loads of the global masks stay behind the store above.
@@ -72,30 +73,26 @@ impl Seq {
 
     /// Waits until the owner is outside the event that it is in, if any.
     pub fn wait_outside_event(&self) {
+        // An event takes nanoseconds, unless its thread has lost the processor.
+        const SPINS: u32 = 200;
         let seen = self.0.load(Ordering::Acquire);
         if seen & 1 == 0 {
             return;
         }
-        // An event takes nanoseconds, unless its thread has lost the processor.
-        const SPINS: u32 = 200;
         let mut spins = 0;
         while self.0.load(Ordering::Acquire) == seen {
             if spins < SPINS {
                 spins += 1;
                 spin();
             } else {
-                std::thread::yield_now();
+                yield_now();
             }
         }
     }
 }
 
 #[cfg(not(loom))]
-fn spin() {
-    std::hint::spin_loop();
-}
+use std::{hint::spin_loop as spin, thread::yield_now};
 
 #[cfg(loom)]
-fn spin() {
-    loom::thread::yield_now();
-}
+use loom::thread::{yield_now as spin, yield_now};

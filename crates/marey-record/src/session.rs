@@ -4,6 +4,7 @@ use crate::clock::Pair;
 use crate::merged::{MergedTree, View};
 use crate::output::{Format, Outputs};
 use marey_model::context::ContextSource;
+use marey_model::rank;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -42,7 +43,7 @@ impl SessionOptions {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) options: SessionOptions,
-    /// Path without extension: the name, the rank, and in a forked child the pid.
+    /// Path without extension, see [`base_for`]; in a forked child with the pid.
     pub(crate) base: String,
     /// Its bit in the masks and its column in every thread.
     pub(crate) slot: u32,
@@ -70,7 +71,7 @@ impl Session {
 
     /// Whether the profile goes to standard output.
     pub(crate) fn is_for_stdout(&self) -> bool {
-        matches!(self.base.as_str(), "" | "-")
+        means_stdout(&self.base)
     }
 
     /// The path of a phase's file, without extension. Proton's rule: parts are numbered once there
@@ -81,4 +82,20 @@ impl Session {
         }
         format!("{}.part_{phase}", self.base)
     }
+}
+
+fn means_stdout(name: &str) -> bool {
+    matches!(name, "" | "-")
+}
+
+/// The path without extension for a session's name: with the rank, and absolute, since the program
+/// may go to another directory before the file is written.
+pub(crate) fn base_for(name: &str, rank: Option<u32>) -> String {
+    if means_stdout(name) {
+        return name.to_owned();
+    }
+    let path = rank::with_rank(name, rank);
+    let absolute = std::path::absolute(&path).ok();
+    // A working directory that is gone, or no UTF-8, leaves the path as it is.
+    absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path)
 }

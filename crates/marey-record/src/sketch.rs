@@ -15,12 +15,9 @@ const LAST: u32 = PAGES * BUCKETS_PER_PAGE - 1;
 /// The bucket of a duration in nanoseconds.
 #[inline(always)]
 pub(crate) fn bucket(nanos: u64) -> u32 {
-    if nanos < u64::from(BUCKETS_PER_PAGE) {
-        return nanos as u32;
-    }
-    let exponent = nanos.ilog2();
-    let within = (nanos >> (exponent - LOG2)) as u32 & (BUCKETS_PER_PAGE - 1);
-    ((exponent - LOG2 + 1) * BUCKETS_PER_PAGE + within).min(LAST)
+    // How often the value must be halved to have its leading one in place 5: not at all below 64.
+    let halvings = (nanos | u64::from(BUCKETS_PER_PAGE)).ilog2() - LOG2;
+    (halvings * BUCKETS_PER_PAGE + (nanos >> halvings) as u32).min(LAST)
 }
 
 /// The middle of a bucket, in nanoseconds.

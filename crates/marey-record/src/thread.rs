@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::column::{Column, NodeData};
-use crate::control::MAX_SESSIONS;
+use crate::control::{CONTROL, MAX_SESSIONS};
 use crate::seq::Seq;
 use crate::tree::Nodes;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) struct ThreadTree {
     /// Tells this tree from every other one of the process, also from an older one of its thread.
     pub(crate) generation: u64,
+    /// The epoch of recording that it was made in; void in any other.
+    pub(crate) epoch: u64,
     pub(crate) seq: Seq,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
@@ -105,6 +107,7 @@ impl ThreadTree {
         static GENERATION: AtomicU64 = AtomicU64::new(1);
         Self {
             generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            epoch: CONTROL.epoch.load(Ordering::Relaxed),
             seq: Seq::default(),
             nodes: Nodes::default(),
             frames: Arena::default(),
@@ -120,8 +123,7 @@ impl ThreadTree {
         let pointer = self.columns.get(slot as usize)?;
         let mut column = pointer.load(Ordering::Relaxed);
         if column.is_null() {
-            column = Box::into_raw(Box::default());
-            pointer.store(column, Ordering::Release);
+            column = make_column(pointer);
         }
         // SAFETY: the pointer came from `Box::into_raw`. It is freed only after `take_column`, whose
         // caller first waits until this thread has left the event it is in, and later events load
@@ -174,6 +176,14 @@ impl ThreadTree {
         }
         copy()
     }
+}
+
+#[cold]
+#[inline(never)]
+fn make_column(pointer: &AtomicPtr<Column>) -> *mut Column {
+    let column = Box::into_raw(Box::default());
+    pointer.store(column, Ordering::Release);
+    column
 }
 
 impl Drop for ThreadTree {

@@ -9,6 +9,8 @@ use std::ptr;
 ///
 /// # Safety
 /// The arguments of a fastcall function with keywords, with the GIL held.
+#[cold]
+#[inline(never)]
 pub(super) unsafe fn name_and_metrics(
     args: *const *mut PyObject,
     nargs: ffi::Py_ssize_t,

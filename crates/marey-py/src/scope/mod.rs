@@ -30,6 +30,8 @@ struct Scope {
     name: *mut PyObject,
     /// A dict, or null.
     metrics: *mut PyObject,
+    /// `__enter__` and `__exit__`, bound; both null unless the scope is in the cache.
+    bound: [*mut PyObject; 2],
     number: u32,
 }
 
@@ -61,12 +63,16 @@ impl Cache {
     }
 
     fn put(&self, name: *mut PyObject, scope: *mut Scope) {
-        // SAFETY: `scope` is a valid object; the cache takes a reference of its own and gives up the
-        // one that it had.
+        // SAFETY: `scope` is a valid object that is new to the cache, which takes a reference of its own
+        // and gives up the one that it had.
         unsafe {
             ffi::Py_INCREF(scope.cast());
+            object::bind_in_advance(scope);
             let old = self.entry(name).swap(scope, Ordering::Relaxed);
-            ffi::Py_XDECREF(old.cast());
+            if !old.is_null() {
+                object::unbind(old);
+                ffi::Py_DECREF(old.cast());
+            }
         }
     }
 }

@@ -1,4 +1,8 @@
 //! The type of scope objects, beside entering and leaving.
+//!
+//! A `with` statement looks `__enter__` and `__exit__` up on the type and has each bound to the object,
+//! which makes and frees two objects an entry: half of what an empty block costs. So the two are
+//! descriptors of our own, which hand out methods that were bound when the scope came into the cache.
 
 use super::raw::{Raw, slot};
 use super::{SCOPE_TYPE, Scope, enter, exit};
@@ -12,8 +16,117 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// `marey._decorator.wrap`, fetched on first use; a strong reference.
 static WRAP: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
+/// The methods' definitions, `__enter__` and `__exit__`; set when the module is made.
+static METHODS: AtomicPtr<ffi::PyMethodDef> = AtomicPtr::new(ptr::null_mut());
+
+/// The descriptor of one of the two methods.
+#[repr(C)]
+struct Binder {
+    head: PyObject,
+    /// Which of [`METHODS`].
+    which: usize,
+    /// The ordinary descriptor of the method, for access through the class.
+    plain: *mut PyObject,
+}
+
+/// Binds the methods of a scope. They refer to it, and it to them, until [`unbind`].
+///
+/// # Safety
+/// A valid scope whose methods are not bound; the GIL is held.
+pub(super) unsafe fn bind_in_advance(scope: *mut Scope) {
+    let methods = METHODS.load(Ordering::Relaxed);
+    // SAFETY: as the caller promises; `METHODS` points to two definitions of static life. Without
+    // memory the method is null and will be bound when it is asked for.
+    unsafe {
+        for (which, bound) in (*scope).bound.iter_mut().enumerate() {
+            *bound = ffi::PyCFunction_NewEx(methods.add(which), scope.cast(), ptr::null_mut());
+            if bound.is_null() {
+                ffi::PyErr_Clear();
+            }
+        }
+    }
+}
+
+/// Takes that back.
+///
+/// # Safety
+/// A valid scope; the GIL is held.
+pub(super) unsafe fn unbind(scope: *mut Scope) {
+    // SAFETY: as the caller promises; each pointer is owned or null.
+    unsafe {
+        for which in 0..2 {
+            let bound = std::mem::replace(&mut (*scope).bound[which], ptr::null_mut());
+            ffi::Py_XDECREF(bound);
+        }
+    }
+}
+
+/// `Binder.__get__(object, class)`.
+unsafe extern "C" fn bind(
+    this: *mut PyObject,
+    object: *mut PyObject,
+    _class: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the slot is reached through a binder; the GIL is held. Only a scope is read as one.
+    unsafe {
+        let binder = this.cast::<Binder>();
+        let is_scope =
+            !object.is_null() && ffi::Py_TYPE(object) == SCOPE_TYPE.load(Ordering::Relaxed);
+        if !is_scope {
+            ffi::Py_INCREF((*binder).plain);
+            return (*binder).plain;
+        }
+        let bound = (*object.cast::<Scope>()).bound[(*binder).which];
+        if !bound.is_null() {
+            ffi::Py_INCREF(bound);
+            return bound;
+        }
+        let method = METHODS.load(Ordering::Relaxed).add((*binder).which);
+        ffi::PyCFunction_NewEx(method, object, ptr::null_mut())
+    }
+}
+
+/// Puts binders in the places of the type's two methods.
 #[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
+fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = class.py();
+    let mut slots = [
+        ffi::PyType_Slot { slot: ffi::Py_tp_descr_get, pfunc: bind as *mut c_void },
+        ffi::PyType_Slot { slot: 0, pfunc: ptr::null_mut() },
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"marey._native.Binder".as_ptr(),
+        basicsize: size_of::<Binder>() as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the spec describes `Binder`.
+    let binder_class = unsafe {
+        let binder_class = ffi::PyType_FromSpec(&raw mut spec);
+        Bound::from_owned_ptr_or_err(py, binder_class)?
+    };
+    for (which, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
+        let plain = class.getattr(name)?;
+        // SAFETY: the type allocates objects of `Binder`'s size; the fields are filled in before
+        // anybody else sees the object.
+        let binder = unsafe {
+            let binder: *mut Binder =
+                ffi::PyType_GenericAlloc(binder_class.as_ptr().cast(), 0).cast();
+            if binder.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            (*binder).which = which;
+            (*binder).plain = plain.into_ptr();
+            Bound::from_owned_ptr(py, binder.cast())
+        };
+        class.setattr(name, binder)?;
+    }
+    Ok(())
+}
+
 /// Makes the type and adds it to the module.
+#[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
 pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let method = |name: &'static CStr, doc: &'static CStr, raw| {
         let (ml_meth, ml_flags) = slot(raw);
@@ -24,6 +137,7 @@ pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
         method(c"__exit__", c"Leaves the region.", Raw::Fast(exit)),
         ffi::PyMethodDef::zeroed(),
     ]));
+    METHODS.store(methods.as_mut_ptr(), Ordering::Relaxed);
     let property = |name: &'static CStr, doc: &'static CStr, get| ffi::PyGetSetDef {
         name: name.as_ptr(),
         get: Some(get),
@@ -64,6 +178,7 @@ pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let class = ffi::PyType_FromSpec(&raw mut spec);
         Bound::from_owned_ptr_or_err(module.py(), class)?
     };
+    install_binders(&class)?;
     SCOPE_TYPE.store(class.clone().into_ptr().cast(), Ordering::Relaxed);
     module.add("Scope", class)
 }
@@ -116,6 +231,7 @@ unsafe extern "C" fn dealloc(this: *mut PyObject) {
         let scope = this.cast::<Scope>();
         ffi::Py_XDECREF((*scope).name);
         ffi::Py_XDECREF((*scope).metrics);
+        unbind(scope);
         let class = ffi::Py_TYPE(this);
         ffi::PyObject_Free(this.cast());
         ffi::Py_DECREF(class.cast());

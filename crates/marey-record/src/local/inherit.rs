@@ -43,7 +43,7 @@ impl Local {
 
     /// Closes everything that is open, because the thread ends.
     pub(super) fn unwind(&mut self) {
-        if !CONTROL.is_live() || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+        if !CONTROL.is_live() || self.tree.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
             return;
         }
         let now = clock::ticks();
@@ -61,9 +61,7 @@ impl Local {
 pub(crate) fn restart_after_fork() {
     let Some(old) = take_local(std::ptr::null_mut()) else { return };
     let frames = old.tree.open_frames();
-    if !register(std::ptr::null_mut()) {
-        return;
-    }
+    register();
     let Some(mut local) = take_local(std::ptr::null_mut()) else { return };
     local.take_over(&frames, FOREIGN);
     LOCAL.set(Box::into_raw(local));

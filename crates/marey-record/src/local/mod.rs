@@ -54,7 +54,6 @@ pub(crate) struct Local {
     states: Vec<State>,
     /// Operators inside the one in progress; they are not recorded.
     nested_operators: u32,
-    epoch: u64,
     /// Whether the thread takes the main thread's stack again whenever its own is empty.
     follows_main: bool,
     next_id: u64,
@@ -103,27 +102,55 @@ fn take_local(next: *mut Local) -> Option<Box<Local>> {
 #[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
 pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
     let mut pointer = LOCAL.get();
-    if pointer.is_null() || pointer == GONE {
-        if !register(pointer) {
+    if !is_current(pointer) {
+        pointer = renew(pointer);
+        if pointer.is_null() {
             return T::default();
         }
-        pointer = LOCAL.get();
     }
-    // SAFETY: neither null nor the mark, so it is the thread's own box.
-    if !unsafe { tree_of(pointer) }.seq.begin() {
+    // SAFETY: current, so it is the thread's own box.
+    let tree = unsafe { tree_of(pointer) };
+    if !tree.seq.begin() {
         losses::count(LossCause::Reentrant);
         return T::default();
     }
     // SAFETY: as above, and no other thread has the pointer. `begin` succeeded, so this thread is in
     // no other event: no other reference to the local exists.
-    let local = unsafe { &mut *pointer };
-    if local.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
-        local.tree.seq.end();
-        return begin_anew(run);
-    }
-    let value = run(local);
-    local.tree.seq.end();
+    let value = run(unsafe { &mut *pointer });
+    tree.seq.end();
     value
+}
+
+/// Whether the pointer is a recorder with a tree of this epoch.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+fn is_current(pointer: *const Local) -> bool {
+    if pointer.is_null() || std::ptr::eq(pointer, GONE) {
+        return false;
+    }
+    // SAFETY: neither null nor the mark, so it is the thread's own box.
+    unsafe { tree_of(pointer) }.epoch == CONTROL.epoch.load(Ordering::Relaxed)
+}
+
+/// Gives the thread a recorder, in place of one whose sessions are all gone; null if it may have none
+/// any more.
+#[cold]
+#[inline(never)]
+fn renew(pointer: *mut Local) -> *mut Local {
+    if pointer == GONE {
+        losses::count(LossCause::ThreadGone);
+        return std::ptr::null_mut();
+    }
+    if is_in_event() {
+        // A signal handler: the recorder below it must stay.
+        losses::count(LossCause::Reentrant);
+        return std::ptr::null_mut();
+    }
+    if let Some(local) = take_local(std::ptr::null_mut()) {
+        recorder::forget_thread(&local.tree);
+    }
+    register();
+    LOCAL.get()
 }
 
 /// The shared part of a thread's recorder, which may be looked at also in the middle of an event.
@@ -153,34 +180,18 @@ pub(crate) fn is_in_event() -> bool {
     unsafe { tree_of(pointer) }.seq.is_inside()
 }
 
-/// The thread's tree is of an older epoch: whatever it holds belongs to sessions that are gone.
 #[cold]
 #[inline(never)]
-fn begin_anew<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
-    if let Some(local) = take_local(std::ptr::null_mut()) {
-        recorder::forget_thread(&local.tree);
-    }
-    event(run)
-}
-
-#[cold]
-#[inline(never)]
-fn register(pointer: *mut Local) -> bool {
-    if pointer == GONE {
-        losses::count(LossCause::ThreadGone);
-        return false;
-    }
+fn register() {
     // Fails while the thread's destructors run: then there would be no end to see.
     if GUARD.try_with(|_| ()).is_err() {
-        LOCAL.set(GONE);
         losses::count(LossCause::ThreadGone);
-        return false;
+        return;
     }
     let (tree, first_id) = recorder::thread_started();
     let mut local = Box::new(Local::new(tree, first_id));
     local.inherit();
     LOCAL.set(Box::into_raw(local));
-    true
 }
 
 impl Local {
@@ -192,7 +203,6 @@ impl Local {
             inherited: 0,
             states: Vec::with_capacity(8),
             nested_operators: 0,
-            epoch: CONTROL.epoch.load(Ordering::Relaxed),
             follows_main: inherit::thread_is_autograd(),
             next_id: first_id,
         }

@@ -194,9 +194,10 @@ fn close(out: &mut impl Write, level: usize) -> io::Result<()> {
 }
 
 fn indent(out: &mut impl Write, level: usize) -> io::Result<()> {
-    // Deeper than this, lines keep their margin: the size of a document must not grow with the
-    // square of its depth.
+    // Deeper than this, lines have no margin: the size of a document must not grow with the square
+    // of its depth, nor be spaces for the most part.
     const DEEPEST: usize = 100;
     const SPACES: [u8; 4 * DEEPEST] = [b' '; 4 * DEEPEST];
-    out.write_all(&SPACES[..4 * level.min(DEEPEST)])
+    let spaces = if level > DEEPEST { 0 } else { 4 * level };
+    out.write_all(&SPACES[..spaces])
 }

@@ -62,7 +62,7 @@ fn churn(test: &Over) -> u64 {
 
 #[test]
 fn phases_add_up_to_every_scope_that_was_entered() {
-    const ROUNDS: u32 = 200;
+    const ROUNDS: u32 = 40;
     let turn = Turn::begin();
     let session = turn.start("exact");
     let test = Over::default();

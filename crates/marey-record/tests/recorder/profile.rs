@@ -25,17 +25,18 @@ impl Profile {
         let [root, _devices] = <[Value; 2]>::try_from(parts).unwrap();
         let mut profile = Self { nodes: BTreeMap::new() };
         assert_eq!(root["frame"]["name"], "ROOT");
-        profile.add(String::new(), root);
+        profile.add("", root);
         profile
     }
 
-    fn add(&mut self, path: String, mut node: Value) {
+    fn add(&mut self, path: &str, mut node: Value) {
         let Value::Array(children) = node["children"].take() else { panic!("{path}: no children") };
         for child in children {
-            let name = child["frame"]["name"].as_str().unwrap().to_owned();
-            self.add(if path.is_empty() { name } else { format!("{path}/{name}") }, child);
+            let name = child["frame"]["name"].as_str().unwrap();
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+            self.add(&path, child);
         }
-        assert!(self.nodes.insert(path.clone(), node).is_none(), "{path} is there twice");
+        assert!(self.nodes.insert(path.to_owned(), node).is_none(), "{path} is there twice");
     }
 
     pub(crate) fn metric(&self, path: &str, key: &str) -> &Value {
