@@ -82,7 +82,7 @@ def _failure(driver: Driver) -> tuple[str, int | None] | None:
     if code != 0:
         return driver.initialise, code
     count = ctypes.c_int(0)
-    code = int(getattr(library, driver.count_devices)(ctypes.byref(count)))
+    code = int(getattr(library, driver.count)(ctypes.byref(count)))
     if code != 0:
-        return driver.count_devices, code
+        return driver.count, code
     return None if count.value > 0 else ("find a device", None)
