@@ -142,7 +142,7 @@ $(STAMPS)/cargo-test: $(RUST)
 # Another `--cfg` compiles everything anew, so it has a target directory of its own.
 $(STAMPS)/loom: $(RUST)
 	CARGO_TARGET_DIR=$(TARGET)/loom RUSTFLAGS="--cfg loom" \
-	    $(CARGO) test --package marey-record --lib --release $(LOCKED)
+	    $(CARGO) test --package marey-record --test loom --release $(LOCKED)
 	$(stamp)
 
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)

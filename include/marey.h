@@ -177,6 +177,7 @@ typedef struct marey_table {
     void (*after_fork_in_parent)(void);
     void (*name_text)(uint32_t name, marey_sink_t sink, void *context);
     size_t (*sessions)(int64_t *sessions, size_t len);
+    void (*defer_fork_restart)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

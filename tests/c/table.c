@@ -53,5 +53,6 @@ int main(void) {
     PLACE(after_fork_in_parent);
     PLACE(name_text);
     PLACE(sessions);
+    PLACE(defer_fork_restart);
     return 0;
 }

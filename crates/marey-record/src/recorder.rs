@@ -51,9 +51,12 @@ impl Sessions {
     /// A slot that no session has; the one used last comes last.
     fn free_slot(&mut self) -> Option<u32> {
         let live = CONTROL.live.load(Ordering::Relaxed);
-        let slot = (0..MAX_SESSIONS)
+        let open = sessions_of_open_scopes();
+        let mut free = (0..MAX_SESSIONS)
             .map(|offset| (self.next_slot + offset) % MAX_SESSIONS)
-            .find(|&slot| live & bit(slot) == 0)?;
+            .filter(|&slot| live & bit(slot) == 0);
+        // A scope that is still open bears the bits of sessions that are over.
+        let slot = free.clone().find(|&slot| open & bit(slot) == 0).or_else(|| free.next())?;
         self.next_slot = (slot + 1) % MAX_SESSIONS;
         Some(slot)
     }
@@ -161,6 +164,13 @@ fn fold_ended(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
 
 fn running_threads() -> Vec<Arc<ThreadTree>> {
     lock(&THREADS).running.clone()
+}
+
+/// The bits of the sessions, over or not, that saw a scope entered which is open now.
+fn sessions_of_open_scopes() -> u64 {
+    let threads = running_threads();
+    let frames = threads.iter().flat_map(|thread| thread.open_frames());
+    frames.fold(0, |bits, frame| bits | frame.sessions)
 }
 
 /// Waits until every thread has left the event that it may be in. Whether one can be sure of it.

@@ -11,8 +11,8 @@ use std::ptr;
 
 /// Adds the functions to the module.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_raw(module, c"push", c"push(name, kind)\n--\n\nEnters a scope.", Raw::Fast(push))?;
-    add_raw(module, c"pop", c"pop(name)\n--\n\nLeaves a scope.", Raw::Fast(pop))?;
+    add_raw(module, c"push", c"push(name, kind, /)\n--\n\nEnters a scope.", Raw::Fast(push))?;
+    add_raw(module, c"pop", c"pop(name, /)\n--\n\nLeaves a scope.", Raw::Fast(pop))?;
     let doc = c"step_begin()\n--\n\nOpens a training step unless one is open.";
     add_raw(module, c"step_begin", doc, Raw::NoArgs(step_begin))?;
     let doc = c"step_end()\n--\n\nCloses the training step and opens the next.";

@@ -94,6 +94,24 @@ fn there_may_be_64_sessions_at_a_time_and_any_number_over_time() {
 }
 
 #[test]
+fn a_scope_that_outlives_many_sessions_is_in_none_that_began_inside_it() {
+    let turn = Turn::begin();
+    turn.start("always on");
+    let first = turn.start("first");
+    enter("outer");
+    api::discard(first).unwrap();
+    for n in 0..70 {
+        let session = turn.start(&format!("s{n}"));
+        scope("inner", || ());
+        assert_eq!(look(session).counts(), [("inner", 1)]);
+        api::discard(session).unwrap();
+    }
+    let last = turn.start("last");
+    exit("outer");
+    assert_eq!(look(last).counts(), []);
+}
+
+#[test]
 fn recording_begins_anew_when_no_session_was_alive() {
     let turn = Turn::begin();
     let first = turn.start("first");
