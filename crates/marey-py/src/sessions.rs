@@ -4,11 +4,13 @@ use crate::error::checked;
 use crate::frames;
 use crate::library::{is_live, table};
 use marey_record::table::StartOptions;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::ffi::{OsStr, OsString, c_void};
+use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::ptr::null_mut;
 
 /// All sessions, in the table's calls.
 const ALL: i64 = -1;
@@ -204,9 +206,22 @@ fn checkpoint(py: Python<'_>) {
 }
 
 /// To be called after a fork, in the parent.
+///
+/// CPython 3.13 counts the process's threads when this is over, and warns of more than one: ours
+/// starts again once the main thread is back in the program.
 #[pyfunction]
 fn after_fork_in_parent() {
-    (table().after_fork_in_parent)();
+    extern "C" fn restart(_argument: *mut c_void) -> c_int {
+        (table().after_fork_in_parent)();
+        0
+    }
+    // SAFETY: two system calls without arguments; `restart` may be called at any time.
+    let is_left_to_main_thread = unsafe {
+        libc::gettid() == libc::getpid() && ffi::Py_AddPendingCall(Some(restart), null_mut()) == 0
+    };
+    if !is_left_to_main_thread {
+        restart(null_mut());
+    }
 }
 
 /// Whether any session is alive.

@@ -58,6 +58,11 @@ pub(crate) fn stop() -> bool {
     true
 }
 
+/// Holds the lock over a fork.
+pub(crate) fn hold() -> impl Sized + use<> {
+    worker()
+}
+
 /// In the child of a fork, where the thread does not exist.
 pub(crate) fn forget() {
     WAKE.store(-1, Ordering::SeqCst);

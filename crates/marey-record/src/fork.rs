@@ -50,7 +50,7 @@ extern "C" fn before() {
     if checkpoint::stop() {
         CHECKPOINTS_STOPPED.store(true, Ordering::SeqCst);
     }
-    let held: Box<dyn Any> = Box::new((recorder::hold(), names::hold()));
+    let held: Box<dyn Any> = Box::new((checkpoint::hold(), recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
 }
 

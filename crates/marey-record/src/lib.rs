@@ -31,6 +31,8 @@
 //! ```
 
 #[cfg(not(loom))]
+mod account;
+#[cfg(not(loom))]
 pub mod api;
 pub mod arena;
 #[cfg(not(loom))]
@@ -59,6 +61,8 @@ mod names;
 mod output;
 #[cfg(not(loom))]
 mod recorder;
+#[cfg(not(loom))]
+mod registry;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;

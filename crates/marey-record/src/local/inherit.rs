@@ -3,7 +3,7 @@
 use super::{FOREIGN, INHERITED, LOCAL, Local, ROOTS, STEP, register, take_local};
 use crate::clock;
 use crate::control::CONTROL;
-use crate::recorder;
+use crate::registry;
 use crate::thread::OpenFrame;
 use crate::tree::PYTHON_ROOT;
 use marey_model::context::NodeKind;
@@ -16,7 +16,7 @@ impl Local {
         self.depth = 0;
         self.inherited = 0;
         self.tree.depth.store(0, Ordering::Release);
-        let Some(main) = recorder::main_tree(&self.tree) else { return };
+        let Some(main) = registry::main_tree(&self.tree) else { return };
         self.take_over(&main.open_frames(), INHERITED);
         self.inherited = self.depth;
     }

@@ -18,6 +18,7 @@ use crate::control::CONTROL;
 use crate::losses;
 use crate::names;
 use crate::recorder;
+use crate::registry;
 use crate::thread::ThreadTree;
 use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
@@ -81,7 +82,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut local) = take_local(GONE) {
             local.unwind();
-            recorder::thread_ended(&local.tree);
+            registry::ended(&local.tree);
         }
     }
 }
@@ -147,7 +148,7 @@ fn renew(pointer: *mut Local) -> *mut Local {
         return std::ptr::null_mut();
     }
     if let Some(local) = take_local(std::ptr::null_mut()) {
-        recorder::forget_thread(&local.tree);
+        registry::forget(&local.tree);
     }
     register();
     LOCAL.get()
@@ -188,7 +189,7 @@ fn register() {
         losses::count(LossCause::ThreadGone);
         return;
     }
-    let (tree, first_id) = recorder::thread_started();
+    let (tree, first_id) = registry::started();
     let mut local = Box::new(Local::new(tree, first_id));
     local.inherit();
     LOCAL.set(Box::into_raw(local));
