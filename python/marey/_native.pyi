@@ -1,10 +1,10 @@
 """The recorder's Python face, in Rust."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, TypeVar, final
 
-F = TypeVar("F", bound=Callable[..., Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __version__: str
 
@@ -24,15 +24,9 @@ class Scope:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
-    def __call__(self, func: F, /) -> F: ...
+    def __call__(self, func: _F, /) -> _F: ...
 
-@final
-class Token:
-    """An entered scope of a task."""
-
-def scope(
-    name: str, metrics: dict[str, int | float | str | Sequence[int] | Sequence[float]] | None = None
-) -> Scope: ...
+def scope(name: str, metrics: dict[str, Any] | None = None) -> Scope: ...
 def push(name: str, kind: int, /) -> None: ...
 def pop(name: str, /) -> None: ...
 def step_begin() -> None: ...

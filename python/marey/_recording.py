@@ -7,11 +7,9 @@ which each Python process below a run calls before anything else, so little is i
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import os
 import shlex
-import sys
 from typing import Literal, NamedTuple
 
 import marey
@@ -66,25 +64,18 @@ def _finish(file_format: str, announcing_pid: int, directory: str) -> None:
     try:
         marey.finalize(output_format=file_format)
     except Exception as error:
-        _say(f"could not write the profile: {error}")
+        _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
         for path in _session.written:
             shown = shown_path(path, directory)
-            _say(f"wrote {shown}")
-            _say(f"see it with: marey view {shlex.quote(shown)}")
+            _session.say(f"wrote {shown}")
+            _session.say(f"see it with: marey view {shlex.quote(shown)}")
 
 
 def shown_path(path: str, directory: str) -> str:
     """The path as a user in `directory` would write it."""
     inside = path.startswith(os.path.join(directory, ""))
     return os.path.relpath(path, directory) if inside else path
-
-
-def _say(line: str) -> None:
-    """Print on the real stderr, which the program may have replaced or closed."""
-    if sys.__stderr__ is not None:
-        with contextlib.suppress(OSError, ValueError):  # nobody is left to tell
-            print(f"marey: {line}", file=sys.__stderr__, flush=True)
 
 
 def hand_down(options: Options) -> None:

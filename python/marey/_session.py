@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from types import ModuleType
@@ -38,7 +39,16 @@ def finish(session: int | None, output_format: str) -> None:
         from ._backend import missing_gpu_note
 
         _says_note = False
-        print(f"marey: {missing_gpu_note()}", file=sys.__stderr__)
+        say(missing_gpu_note())
+
+
+def say(line: str) -> None:
+    """Prints on the real stderr, which the program may have closed or never had."""
+    if sys.__stderr__ is not None:
+        with contextlib.suppress(OSError, ValueError):  # nobody is left to tell
+            # In one piece: other processes may print there too.
+            sys.__stderr__.write(f"marey: {line}\n")
+            sys.__stderr__.flush()
 
 
 def _finish_at_exit() -> None:
@@ -47,7 +57,7 @@ def _finish_at_exit() -> None:
     try:
         finish(None, "")
     except OSError as error:
-        print(f"marey: {error}", file=sys.__stderr__)
+        say(str(error))
 
 
 def _after_fork_in_child() -> None:

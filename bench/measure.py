@@ -1,0 +1,161 @@
+"""Measures a row: its two sides run in turn, each in a process of its own that stays warm.
+
+Where a process's memory happens to lie makes 15 % of a short scope, so each side has several.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from native import LIBRARY, build
+from rows import Row, Side
+
+WORKER = Path(__file__).with_name("worker.py")
+NANOS_PER_MILLI = 1e6
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a row came to."""
+
+    row: Row
+    ours_nanos: float
+    peer_nanos: float | None
+    ours_quartiles: tuple[float, float]
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours to the peer's."""
+        return None if self.peer_nanos is None else self.ours_nanos / self.peer_nanos
+
+    @property
+    def passes(self) -> bool | None:
+        """Whether the bar holds; `None` without a bar."""
+        bar, ratio = self.row.bar, self.ratio
+        if bar is None:
+            return None
+        if bar.of == "nanos":
+            return bar.holds(self.ours_nanos)
+        assert ratio is not None, f"{self.row.name} has no peer"
+        return bar.holds(1 / ratio if bar.of == "speedup" else ratio)
+
+
+class Workers:
+    """The processes that do the work, started when first asked for."""
+
+    def __init__(self) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="marey-bench-")
+        self._folder = Path(self._scratch.name)
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._native: Path | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+        self._scratch.cleanup()
+
+    def end(self) -> None:
+        """Ends the processes. Who is asked next starts anew."""
+        for process in self._processes.values():
+            process.communicate()
+        self._processes.clear()
+
+    def nanos(self, side: Side, count: int) -> float:
+        """Has a side do `count` items; returns the nanoseconds that one took.
+
+        Raises:
+            RuntimeError: The worker ended instead. Its standard error says why.
+        """
+        process = self._process(side.worker)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(f"{side.workload} {count}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            process.communicate()
+            errors = self._errors(side.worker).read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"the worker {side.worker!r} ended:\n{errors}")
+        return float(answer)
+
+    def _process(self, worker: str) -> subprocess.Popen[str]:
+        if worker not in self._processes:
+            self._processes[worker] = self._start(worker)
+        return self._processes[worker]
+
+    def _scratch_of(self, worker: str) -> Path:
+        return self._folder / worker.replace(" ", "-")
+
+    def _errors(self, worker: str) -> Path:
+        return self._scratch_of(worker) / "errors"
+
+    def _start(self, worker: str) -> subprocess.Popen[str]:
+        folder = self._scratch_of(worker)
+        folder.mkdir(exist_ok=True)
+        environment = {**os.environ, "MAREY_LIB": str(LIBRARY)}
+        for name in ("MAREY_DISABLE", "RANK"):
+            environment.pop(name, None)
+        with self._errors(worker).open("w") as errors:
+            return subprocess.Popen(
+                self._command(worker),
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def _command(self, worker: str) -> list[str]:
+        system, _, argument = worker.partition(" ")
+        if system != "native":
+            return [sys.executable, str(WORKER), worker]
+        if self._native is None:
+            self._native = build(self._folder)
+        return [str(self._native), argument]
+
+
+def measure(row: Row, workers: Workers) -> Result:
+    """Runs the sides of a row in turn, many rounds in each of several pairs of processes."""
+    sides = [row.ours] if row.peer is None else [row.peer, row.ours]
+    nanos: dict[Side, list[float]] = {side: [] for side in sides}
+    for _ in range(row.processes):
+        workers.end()
+        counts = {side: enough(row, side, workers) for side in sides}
+        for _ in range(row.rounds):
+            for side in sides:
+                nanos[side].append(workers.nanos(side, counts[side]))
+    choose = statistics.median if row.statistic == "median" else min
+    low, _, high = statistics.quantiles(nanos[row.ours], n=4)
+    return Result(
+        row,
+        ours_nanos=choose(nanos[row.ours]),
+        peer_nanos=None if row.peer is None else choose(nanos[row.peer]),
+        ours_quartiles=(low, high),
+    )
+
+
+def enough(row: Row, side: Side, workers: Workers) -> int:
+    """How many items keep a side busy for a round. Asking also warms it up."""
+    wanted_nanos = row.round_millis * NANOS_PER_MILLI
+    count = 1
+    while workers.nanos(side, count) * count < wanted_nanos:
+        count *= 2
+    return count

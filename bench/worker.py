@@ -1,0 +1,203 @@
+"""Runs one system's workloads on request: `worker.py SYSTEM`, in a scratch directory.
+
+Each line `WORKLOAD COUNT` on the standard input is answered with the nanoseconds of CPU time, of
+the whole process, that one item took. Every loop is written the same for peer and ours, and what
+the loop itself costs is in both figures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Work = Callable[[int], None]
+"""Does an amount of items."""
+
+Workload = Callable[[int], float]
+"""Does an amount of items; returns the nanoseconds that one took."""
+
+STACK_FRAMES = 20
+
+
+def main() -> None:
+    workloads = SYSTEMS[sys.argv[1]]()
+    for line in sys.stdin:
+        name, count = line.split()
+        print(workloads[name](int(count)), flush=True)
+
+
+def timed(work: Work) -> Workload:
+    def measure(count: int) -> float:
+        start_nanos = time.process_time_ns()
+        work(count)
+        return (time.process_time_ns() - start_nanos) / count
+
+    return measure
+
+
+# --- Proton and marey, whose interfaces are the same ---------------------------------------------
+
+
+def proton(context: str | None) -> dict[str, Workload]:
+    import triton.profiler
+    from triton._C.libproton import proton as library
+    from triton.profiler.flags import flags
+
+    if context is not None:
+        # What `start` does once it has found a GPU, which this needs none of.
+        library.start("proton", context, "tree", "instrumentation", "cuda")
+        flags.profiling_on = True
+        # Compiles kernels for metrics on a GPU, once; without it, Proton only does less.
+        scopes = importlib.import_module("triton.profiler.scope")
+        vars(scopes)["set_metric_kernels"] = lambda: None
+    return scope_workloads(triton.profiler)
+
+
+def marey(context: str | None) -> dict[str, Workload]:
+    import marey
+
+    if context is not None:
+        marey.start("marey", context=context)
+    return scope_workloads(marey)
+
+
+def scope_workloads(profiler: Any) -> dict[str, Workload]:
+    def scope(count: int) -> None:
+        for _ in range(count):
+            with profiler.scope("x"):
+                pass
+
+    def metrics(count: int) -> None:
+        for _ in range(count):
+            with profiler.scope("x", {"a": 1}):
+                pass
+
+    def enter_exit(count: int) -> None:
+        for _ in range(count):
+            profiler.enter_scope("x")
+            profiler.exit_scope()
+
+    def nothing() -> None:
+        pass
+
+    decorated = profiler.scope("x")(nothing)
+
+    def decorator(count: int) -> None:
+        for _ in range(count):
+            decorated()
+
+    def in_a_call() -> None:
+        with profiler.scope("x"):
+            pass
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            in_a_call()
+
+    return {
+        "scope": timed(scope),
+        "metrics": timed(metrics),
+        "enter-exit": timed(enter_exit),
+        "decorator": timed(decorator),
+        "deep-scope": timed(lambda count: descend(STACK_FRAMES, scope, count)),
+        "deep-calls": timed(lambda count: descend(STACK_FRAMES - 1, calls, count)),
+    }
+
+
+def descend(frames: int, work: Work, count: int) -> None:
+    """Does the work in the frame with that number, the outermost one being the first."""
+    if stack_frames() + 1 < frames:
+        descend(frames, work, count)
+    else:
+        work(count)
+
+
+def stack_frames() -> int:
+    """Frames on the caller's stack, itself included."""
+    frame, frames = sys._getframe(1), 1
+    while frame.f_back is not None:
+        frame, frames = frame.f_back, frames + 1
+    return frames
+
+
+# --- PyTorch's own profiler ----------------------------------------------------------------------
+
+
+def torch_profiler() -> dict[str, Workload]:
+    import torch
+    from torch.profiler import ProfilerActivity
+
+    def record_function(count: int) -> None:
+        for _ in range(count):
+            with torch.profiler.record_function("x"):
+                pass
+
+    off = timed(record_function)
+
+    def on(count: int) -> float:
+        # Starting and stopping it is not timed.
+        with torch.profiler.profile(activities=[ProfilerActivity.CPU]):
+            return off(count)
+
+    return {"off": off, "on": on}
+
+
+# --- Imports -------------------------------------------------------------------------------------
+
+
+def imports() -> dict[str, Workload]:
+    # The extension alone, without the package around it.
+    native = (
+        "import importlib.machinery as m, importlib.util as u;"
+        f"l = m.ExtensionFileLoader('marey._native', {native_path()!r});"
+        "s = u.spec_from_loader('marey._native', l);"
+    )
+    return {
+        "triton.profiler": fresh_process("import triton.profiler"),
+        "marey": fresh_process("import marey"),
+        "marey._native": fresh_process("l.exec_module(u.module_from_spec(s))", native),
+    }
+
+
+def native_path() -> str:
+    path = importlib.import_module("marey._native").__file__
+    assert path is not None
+    return path
+
+
+def fresh_process(statement: str, setup: str = "") -> Workload:
+    code = (
+        f"import time; {setup} start = time.process_time_ns(); {statement};"
+        "print(time.process_time_ns() - start)"
+    )
+
+    def measure(count: int) -> float:
+        runs = [subprocess.check_output([sys.executable, "-c", code]) for _ in range(count)]
+        return sum(map(int, runs)) / count
+
+    return measure
+
+
+def training() -> dict[str, Workload]:
+    module = importlib.import_module("training")
+    return {"plain": module.plain, "hooked": module.hooked}
+
+
+SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {
+    "proton-off": lambda: proton(None),
+    "proton": lambda: proton("shadow"),
+    "proton-python": lambda: proton("python"),
+    "marey-off": lambda: marey(None),
+    "marey": lambda: marey("shadow"),
+    "marey-python": lambda: marey("python"),
+    "torch": torch_profiler,
+    "imports": imports,
+    "training": training,
+}
+
+if __name__ == "__main__":
+    main()
