@@ -44,9 +44,7 @@ def write_program(source: str, name: str = "program.py") -> Path:
     return path
 
 
-def run_program(
-    source: str, *flags: str, stdin: str | None = None, **env: str
-) -> Outcome:
+def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) -> Outcome:
     """Runs a program with this interpreter in the working directory, whatever comes of it."""
     done = subprocess.run(
         [sys.executable, *flags, str(write_program(source))],

@@ -487,7 +487,10 @@ def test_a_forked_child_does_not_announce_the_file() -> None:
 
 
 def test_a_failure_to_write_leaves_the_exit_code_alone() -> None:
-    write("script.py", SCOPED + "\n    import shutil, sys; shutil.rmtree('out'); open('out', 'w'); sys.exit(3)\n")
+    write(
+        "script.py",
+        SCOPED + "\n    import shutil, sys; shutil.rmtree('out'); open('out', 'w'); sys.exit(3)\n",
+    )
     seen = run(*RUN, "-o", "out/", "script.py")
     assert (seen.exit_code, seen.stderr) == (3, "")
     assert seen.marey.startswith("marey: could not write the profile: ")
