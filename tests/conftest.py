@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,10 @@ import marey
 import pytest
 
 Node = dict[str, Any]
+
+# Programs inherit ignored signals: a suite that runs in the background ignores these two.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 120

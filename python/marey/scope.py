@@ -116,17 +116,24 @@ def exit_scope(
         return None
     if isinstance(name, bool):
         triton_op, name = name, None
-    innermost = _native.innermost_name()
-    if innermost is None:
-        raise RuntimeError("Context stack is not balanced: this thread has no scope to exit")
-    if name is not None and name != innermost:
-        raise ValueError(f"Scope name mismatch: {name} != {innermost}")
+    if name is not None or metrics:
+        innermost = _native.innermost_name()
+        if innermost is None:
+            raise _nothing_to_exit()
+        if name is not None and name != innermost:
+            raise ValueError(f"Scope name mismatch: {name} != {innermost}")
     try:
         if metrics:
             _native.add_metrics(metrics)
     finally:
         number = _exit(triton_op)
+    if number is None and not triton_op:
+        raise _nothing_to_exit()
     return number
+
+
+def _nothing_to_exit() -> RuntimeError:
+    return RuntimeError("Context stack is not balanced: this thread has no scope to exit")
 
 
 def _exit(triton_op: bool) -> int | None:
