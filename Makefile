@@ -69,7 +69,7 @@ test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
 test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
 
 .PHONY: test-wheel
-test-wheel: $(STAMPS)/smoke ## Try the wheel on every CPython from 3.10 to 3.13 that is here
+test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.13 that is here
 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
@@ -150,8 +150,8 @@ $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
 	$(PY) -m pytest $(call log,pytest)
 	$(stamp)
 
-$(STAMPS)/smoke: $(STAMPS)/wheel .ci/smoke.py
-	$(PYTHON) .ci/smoke.py dist/*.whl
+$(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)
+	$(PYTHON) .ci/every_python.py dist/*.whl
 	$(stamp)
 
 $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)

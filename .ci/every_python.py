@@ -1,0 +1,84 @@
+"""Tests a wheel on every supported CPython that is here: `python .ci/every_python.py dist/marey-*.whl`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MINORS = (10, 11, 12, 13)
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+# The files whose tests need no peer but these, or skip what does.
+NEEDS = ("pytest", "greenlet")
+FILES = (
+    "api",
+    "async",
+    "c",
+    "children",
+    "context_python",
+    "files",
+    "live",
+    "metrics",
+    "run",
+    "scope",
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Installs the wheel into a venv of each interpreter and runs the tests there."""
+    (wheel,) = arguments
+    found = [python for minor in MINORS if (python := interpreter(minor)) is not None]
+    if not found:
+        sys.exit("error: no CPython from 3.10 to 3.13 is here")
+    for python in found:
+        with tempfile.TemporaryDirectory() as folder:
+            test_wheel(Path(wheel), python, Path(folder))
+
+
+def interpreter(minor: int) -> Path | None:
+    """The path of a CPython 3.`minor` that runs, from PATH or from pyenv."""
+    name = f"python3.{minor}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    on_path = shutil.which(name)
+    candidates = [Path(on_path)] if on_path else []
+    candidates += sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"), reverse=True)
+    return next((candidate for candidate in candidates if runs(candidate)), None)
+
+
+def runs(python: Path) -> bool:
+    """Whether `python` starts and can make virtual environments."""
+    command = [str(python), "-c", "import ensurepip, venv"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
+    """Installs `wheel` for `python` below `folder`, then tests it and the command `marey` there."""
+    subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
+    inside = folder / "venv/bin/python"
+    pip = [str(inside), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
+    subprocess.run([*pip, *NEEDS], check=True)
+    files = [TESTS / f"test_{name}.py" for name in FILES]
+    pytest = [inside, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
+    subprocess.run(pytest, cwd=TESTS.parent, check=True)
+    run_and_view(inside.with_name("marey"), folder)
+    print(f"{python.name}: the wheel works", flush=True)
+
+
+def run_and_view(marey: Path, folder: Path) -> None:
+    """Profiles a script by `marey run` and looks at the file with `marey view`."""
+    script = folder / "script.py"
+    script.write_text("import marey\nwith marey.scope('scripted'):\n    print('from the script')\n")
+    ran = subprocess.run([marey, "run", script], cwd=folder, capture_output=True, check=True)
+    assert ran.stdout == b"from the script\n", ran.stdout
+    viewed = subprocess.run(
+        [marey, "view", "script.hatchet"], cwd=folder, capture_output=True, check=True
+    )
+    assert b"scripted" in viewed.stdout, viewed.stdout
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
