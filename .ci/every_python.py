@@ -61,8 +61,8 @@ def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
     pip = [str(inside), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
     subprocess.run([*pip, *NEEDS], check=True)
-    files = [TESTS / f"test_{name}.py" for name in FILES]
-    pytest = [inside, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
+    files = [str(TESTS / f"test_{name}.py") for name in FILES]
+    pytest = [str(inside), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
     subprocess.run(pytest, cwd=TESTS.parent, check=True)
     run_and_view(inside.with_name("marey"), folder)
     print(f"{python.name}: the wheel works", flush=True)
