@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import random
+import subprocess
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
 from typing import Any
 
 import marey
 import pytest
-from conftest import Node, metrics, recorded
+from conftest import Node, metrics, recorded, tree
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -277,3 +279,24 @@ def only_path(session: int) -> Path:
     names = [line for line in document.splitlines() if '"name": ' in line]
     # A node's name comes after its children.
     return tuple(name.split('"')[3] for name in reversed(names[:-1]))
+
+
+def test_frames_of_marey_are_left_out(session: int) -> None:
+    @marey.scope("decorated")
+    def work() -> Path:
+        return stack()
+
+    frames = work()
+    # The wrapper's frame is between ours and that of `work`, which is above the scope's entry.
+    above = tuple(frame for frame in frames[:-1] if "_decorator.py" not in frame)
+    assert len(above) == len(frames) - 2
+    assert paths(recorded(session)) == {(*above, "decorated"): 1}
+
+
+def test_under_marey_run_paths_begin_with_the_program() -> None:
+    script = FilePath("program.py")
+    script.write_text("import marey\nwith marey.scope('inside'):\n    pass\n")
+    command = [sys.executable, "-m", "marey", "run", "-c", "python", "program.py"]
+    subprocess.run(command, capture_output=True, check=True)
+    root = tree("program.hatchet")
+    assert paths(root) == {(f"{script.absolute()}:2@<module>", "inside"): 1}

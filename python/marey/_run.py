@@ -6,6 +6,7 @@ the two the caller opens the session (`_recording`).
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import os
@@ -77,13 +78,13 @@ def _load_module(name: str) -> Callable[[], None]:
     _replace_path0(os.getcwd())
     if importlib.util.find_spec(name.partition(".")[0] or ".") is None:
         _leave_to_plain_python()
-    return lambda: _run_module_as_main(name, True)
+    return functools.partial(_run_module_as_main, name, True)
 
 
 def _load_archive(path: str) -> Callable[[], None]:
     """A directory or a zip file with a `__main__.py`."""
     _replace_path0(path, even_if_safe=True)
-    return lambda: _run_module_as_main("__main__", False)
+    return functools.partial(_run_module_as_main, "__main__", False)
 
 
 def _load_script(path: str, main: ModuleType) -> Callable[[], None]:
@@ -92,7 +93,7 @@ def _load_script(path: str, main: ModuleType) -> Callable[[], None]:
     main.__file__ = path
     main.__loader__ = loader("__main__", path)
     main.__dict__["__cached__"] = None
-    return lambda: exec(code, main.__dict__)
+    return functools.partial(exec, code, main.__dict__)
 
 
 # What `python -m` itself calls, so that the module's frames, spec and messages are the same.

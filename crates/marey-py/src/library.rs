@@ -70,7 +70,7 @@ fn wanted_path() -> Result<PathBuf, String> {
 }
 
 /// The file that this code was loaded from.
-fn own_path() -> Option<PathBuf> {
+pub(crate) fn own_path() -> Option<PathBuf> {
     // SAFETY: plain data, filled in by dladdr when it succeeds.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: any address may be asked for; `info` is writable.

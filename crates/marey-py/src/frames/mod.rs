@@ -12,7 +12,7 @@
 mod documented;
 mod layout;
 
-use crate::library::table;
+use crate::library::{self, table};
 use layout::Layout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
@@ -20,8 +20,9 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A code object and the offset of its executing instruction in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ struct Position {
 
 /// Most code objects that are kept alive for their names; frames of further ones are `<lost>`.
 const MAX_CODES: usize = 1 << 18;
+/// Number in place of a name for frames of marey's own package, which are left out of paths.
+const HIDDEN: u32 = 0;
 /// Name of a frame whose name is not kept.
 const LOST_FRAME: &str = "<lost>";
 
@@ -181,7 +184,10 @@ impl Seen {
         let mut node = self.stack.last().map_or(root, |&(_, node)| node);
         for at in same..self.walked.len() {
             let position = self.walked[self.walked.len() - 1 - at];
-            node = (table().frame_child)(node, name_of(position));
+            let name = name_of(position);
+            if name != HIDDEN {
+                node = (table().frame_child)(node, name);
+            }
             self.stack.push((position, node));
         }
         node
@@ -215,8 +221,12 @@ fn name_of(position: Position) -> u32 {
     // SAFETY: the GIL is held, see `leaf`. The code object is on the stack, so it is alive.
     let code = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), position.code) };
     // Not under the lock: this calls into Python, which may let another thread run.
-    let text = describe(&code, position.offset).unwrap_or_else(|_| "<unknown frame>".to_owned());
-    let number = intern(&text);
+    let number = if is_ours(&code) {
+        HIDDEN
+    } else {
+        let text = describe(&code, position.offset);
+        intern(&text.unwrap_or_else(|_| "<unknown frame>".to_owned()))
+    };
     if let Ok(mut names) = NAMES.lock() {
         let names = names.get_or_insert_default();
         names.numbers.insert(position, number);
@@ -225,6 +235,14 @@ fn name_of(position: Position) -> u32 {
         }
     }
     number
+}
+
+/// Whether the code belongs to marey's package.
+fn is_ours(code: &Bound<'_, PyAny>) -> bool {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| Some(library::own_path()?.parent()?.to_owned()));
+    let file = code.getattr("co_filename").and_then(|file| file.extract::<PathBuf>());
+    matches!((folder, file), (Some(folder), Ok(file)) if file.starts_with(folder))
 }
 
 fn intern(text: &str) -> u32 {

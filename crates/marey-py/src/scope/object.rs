@@ -86,26 +86,37 @@ unsafe extern "C" fn bind(
     }
 }
 
-/// Puts binders in the places of the type's two methods.
+/// Makes a type whose objects are `T`s, which only this module can make.
+///
+/// # Safety
+/// The slots are right for objects of `T`, end with an empty one, and what they point to outlives the
+/// type. `T` begins with the head of an object.
 #[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
+unsafe fn new_type<'py, T>(
+    py: Python<'py>,
+    name: &'static CStr,
+    slots: &mut [ffi::PyType_Slot],
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut spec = ffi::PyType_Spec {
+        name: name.as_ptr(),
+        basicsize: size_of::<T>() as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
+}
+
+/// Puts binders in the places of the type's two methods.
 fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = class.py();
     let mut slots = [
         ffi::PyType_Slot { slot: ffi::Py_tp_descr_get, pfunc: bind as *mut c_void },
         ffi::PyType_Slot { slot: 0, pfunc: ptr::null_mut() },
     ];
-    let mut spec = ffi::PyType_Spec {
-        name: c"marey._native.Binder".as_ptr(),
-        basicsize: size_of::<Binder>() as c_int,
-        itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec describes `Binder`.
-    let binder_class = unsafe {
-        let binder_class = ffi::PyType_FromSpec(&raw mut spec);
-        Bound::from_owned_ptr_or_err(py, binder_class)?
-    };
+    // SAFETY: the slots are those of `Binder`.
+    let binder_class = unsafe { new_type::<Binder>(py, c"marey._native.Binder", &mut slots)? };
     for (which, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
         let plain = class.getattr(name)?;
         // SAFETY: the type allocates objects of `Binder`'s size; the fields are filled in before
@@ -126,7 +137,6 @@ fn install_binders(class: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// Makes the type and adds it to the module.
-#[expect(clippy::cast_possible_wrap, reason = "the size of a small struct")]
 pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let method = |name: &'static CStr, doc: &'static CStr, raw| {
         let (ml_meth, ml_flags) = slot(raw);
@@ -166,18 +176,8 @@ pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
         entry(ffi::Py_tp_repr, repr as *mut c_void),
         entry(0, ptr::null_mut()),
     ];
-    let mut spec = ffi::PyType_Spec {
-        name: c"marey._native.Scope".as_ptr(),
-        basicsize: size_of::<Scope>() as c_int,
-        itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec describes `Scope` and its slots; what it points to outlives the type.
-    let class = unsafe {
-        let class = ffi::PyType_FromSpec(&raw mut spec);
-        Bound::from_owned_ptr_or_err(module.py(), class)?
-    };
+    // SAFETY: the slots are those of `Scope`; what they point to outlives the type.
+    let class = unsafe { new_type::<Scope>(module.py(), c"marey._native.Scope", &mut slots)? };
     install_binders(&class)?;
     SCOPE_TYPE.store(class.clone().into_ptr().cast(), Ordering::Relaxed);
     module.add("Scope", class)
