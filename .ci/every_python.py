@@ -1,4 +1,4 @@
-"""Tests a wheel on every supported CPython that is here: `python .ci/every_python.py dist/marey-*.whl`."""
+"""Tests a wheel on every supported CPython that is here."""
 
 from __future__ import annotations
 
