@@ -199,8 +199,9 @@ def test_without_triton_the_hook_says_so() -> None:
                 act()
             except ImportError as error:
                 print(error)
+        print(marey._native.sessions())
         """
-    assert run_well(source) == 'hook="triton" needs the package triton\n' * 2
+    assert run_well(source) == 'hook="triton" needs the package triton\n' * 2 + "[]\n"
 
 
 def test_the_profile_of_a_launch_is_a_hatchet_file() -> None:
@@ -211,3 +212,12 @@ def test_the_profile_of_a_launch_is_a_hatchet_file() -> None:
         document: list[Node] = json.load(file)
     assert document[1] == {}
     assert metrics(find(document[0], "kernel")) == {"flops": 1.0}
+
+
+def test_metadata_that_launches_nothing_leaves_no_node() -> None:
+    session = proton.start("x", hook="triton")
+    assert session is not None
+    with proton.scope("outer"):
+        launch("kernel", lambda: {"flops": 1})
+    outer = find(recorded(session), "outer")
+    assert [child["frame"]["name"] for child in outer["children"]] == ["kernel"]

@@ -109,7 +109,9 @@ def _as_hook(hook: str | Hook | None) -> Hook | None:
     if isinstance(hook, Hook):
         return hook
     if hook == "triton":
-        return LaunchHook()
+        launch_hook = LaunchHook()
+        launch_hook.activate()  # raises before the session starts
+        return launch_hook
     raise ValueError(f"Unsupported hook: {hook!r}")
 
 

@@ -19,7 +19,8 @@ class state:
     """Sets a state on this thread, as a context manager or a decorator.
 
     Metrics and kernels inside it hang on a node of this name below their scope. States nest: when
-    the inner one ends, the outer one holds again.
+    the inner one ends, the outer one holds again. They belong to the thread: coroutines that
+    interleave on it see each other's.
 
     Args:
         name: What the state is called.

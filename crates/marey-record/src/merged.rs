@@ -8,7 +8,7 @@ use crate::losses;
 use crate::names;
 use crate::thread::{OpenFrame, ThreadTree};
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
-use marey_model::context::{ContextSource, NodeKind};
+use marey_model::context::{ContextSource, METADATA_STATE, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricName, MetricValue};
 use std::collections::{BTreeMap, HashMap};
@@ -157,7 +157,11 @@ impl MergedTree {
     fn absorb(&mut self, thread: &ThreadTree, view: View, copy: impl Fn(u32) -> NodeData) {
         let mut places = Places::new(thread, view);
         for node in 0..thread.nodes.len() {
-            let data = copy(node);
+            let mut data = copy(node);
+            if data.count > 0 && is_metadata_state(thread, node) {
+                // Viewers drop such a node, and with it a scope that has no other child.
+                data = NodeData { metrics: data.metrics, ..NodeData::default() };
+            }
             if !data.is_empty() {
                 let place = places.find(self, node);
                 self.at(place).add(&data);
@@ -201,6 +205,12 @@ impl MergedTree {
         self.index.insert((parent, name, kind), child);
         child
     }
+}
+
+fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
+    thread.nodes.get(node).is_some_and(|node| {
+        node.kind() == NodeKind::State && names::name(node.name()).starts_with(METADATA_STATE)
+    })
 }
 
 /// Where a thread's nodes are in a merged tree; found as needed, so that only nodes with data and
