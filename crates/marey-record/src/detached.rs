@@ -26,6 +26,8 @@ pub struct Detached {
     /// Scopes above that had been left already when the next one below them was entered.
     left_above: u32,
     id: u64,
+    /// Without a parent: id of the innermost scope of the thread's stack, 0 for none.
+    host: u64,
     /// The tree of the thread that entered it, and where it is there.
     origin: Arc<ThreadTree>,
     place: Place,
@@ -71,6 +73,7 @@ impl Detached {
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
                 is_left: AtomicBool::new(false),
+                host: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
                 place: local.below(above, name, kind, active, python),
@@ -118,8 +121,14 @@ impl Detached {
             let own = nanos.saturating_sub(self.child_nanos.load(Ordering::Relaxed));
             let place = self.place_in(local);
             local.record(place, self.sessions, nanos, own);
-            if let Some(parent) = &self.parent {
-                parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);
+            match &self.parent {
+                Some(parent) => {
+                    parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);
+                }
+                None if Arc::ptr_eq(&self.origin, &local.tree) => {
+                    local.add_child_nanos(self.host, nanos);
+                }
+                None => {}
             }
         });
     }

@@ -6,6 +6,7 @@ use crate::output::{Format, Outputs};
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Number of a session; counts up from 0 in each process.
@@ -95,7 +96,16 @@ pub(crate) fn base_for(name: &str, rank: Option<u32>) -> String {
         return name.to_owned();
     }
     let path = rank::with_rank(name, rank);
-    let absolute = std::path::absolute(&path).ok();
+    let absolute = std::path::absolute(&path).ok().map(real);
     // A working directory that is gone, or no UTF-8, leaves the path as it is.
     absolute.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(path)
+}
+
+/// The path with its folder spelled in one way, if the folder is there: two spellings are one file.
+fn real(path: PathBuf) -> PathBuf {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(file)) => folder.join(file),
+        _ => path,
+    }
 }

@@ -247,6 +247,21 @@ impl Local {
             .any(|at| self.frame(at).is_some_and(|frame| kind_of(&frame) == NodeKind::Operator))
     }
 
+    /// Id of the innermost scope; 0 for none.
+    pub(crate) fn top_id(&self) -> u64 {
+        self.top().map_or(0, |top| top.id)
+    }
+
+    /// Counts time as that of a child of the scope with this id, if it is still open. Children that
+    /// overlap may sum up to more than the scope's time, which then has none of its own.
+    pub(crate) fn add_child_nanos(&self, id: u64, nanos: u64) {
+        let own = (self.inherited..self.depth).rev();
+        let frame = own.filter_map(|at| self.tree.frames.get(at)).find(|at| at.copy().id == id);
+        if let Some(frame) = frame {
+            frame.add_child_nanos(nanos);
+        }
+    }
+
     /// Name of the innermost scope that the thread itself entered; 0 for none.
     pub(crate) fn top_name(&self) -> u32 {
         (self.inherited..self.depth)

@@ -74,3 +74,20 @@ fn a_detached_scope_outlives_its_session_in_peace() {
     new.exit();
     assert_eq!(look(second).counts(), [("new", 1)]);
 }
+
+#[test]
+fn the_scope_that_runs_the_loop_does_not_keep_its_coroutines_time() {
+    let turn = Turn::begin();
+    let session = turn.start("host");
+    scope("loop", || {
+        let task = enter(None, "task");
+        let began = std::time::Instant::now();
+        while began.elapsed().as_millis() < 5 {}
+        task.exit();
+    });
+    let profile = look(session);
+    let (total, own) =
+        (profile.number("loop", "wall_total (ns)"), profile.number("loop", "wall_self (ns)"));
+    assert_eq!(total - own, profile.number("loop/task", "wall_total (ns)"));
+    assert!(own < total / 2, "{own} of {total}");
+}

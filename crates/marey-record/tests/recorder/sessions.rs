@@ -66,6 +66,15 @@ fn a_live_session_with_the_same_path_is_that_session() {
 }
 
 #[test]
+fn two_spellings_of_a_path_are_one_session() {
+    let turn = Turn::begin();
+    std::fs::create_dir(turn.path("inner")).unwrap();
+    let session = turn.start("same");
+    assert_eq!(turn.start("inner/../same"), session);
+    assert_ne!(turn.start("inner/same"), session);
+}
+
+#[test]
 fn a_session_that_is_over_is_unknown() {
     let turn = Turn::begin();
     let session = turn.start("over");
