@@ -312,3 +312,10 @@ def test_a_state_is_its_threads_own(session: int) -> None:
         thread.start()
         thread.join()
     assert metrics(find(recorded(session), "other")) == {"m": 1}
+
+
+def test_a_hook_whose_kind_is_no_number_is_refused(session: int) -> None:
+    kind: Any = "module"
+    with pytest.raises(TypeError):
+        proton._native.push("x", kind)
+    assert counts(recorded(session)) == {}

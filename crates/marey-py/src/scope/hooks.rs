@@ -30,6 +30,10 @@ unsafe extern "C" fn push(
         if is_live() {
             let Some(scope) = hook_scope(args, nargs, 2) else { return ptr::null_mut() };
             let kind = ffi::PyLong_AsLong(*args.add(1));
+            if kind == -1 && !ffi::PyErr_Occurred().is_null() {
+                ffi::Py_DECREF(scope.cast());
+                return ptr::null_mut();
+            }
             enter_number((*scope).number, u8::try_from(kind).unwrap_or(NodeKind::Scope as u8));
             ffi::Py_DECREF(scope.cast());
         }
