@@ -7,7 +7,7 @@ use marey_record::table::StartOptions;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::ffi::{OsStr, OsString, c_int, c_void};
+use std::ffi::{OsString, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -230,21 +230,6 @@ fn is_recording() -> bool {
     is_live()
 }
 
-/// The path of the library that holds the recorder.
-#[pyfunction]
-fn library_path() -> Option<OsString> {
-    // SAFETY: plain data, filled in by dladdr; any address may be asked for.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        let address = (&raw const *table()).cast::<c_void>();
-        if libc::dladdr(address, &raw mut info) == 0 || info.dli_fname.is_null() {
-            return None;
-        }
-        let path = std::ffi::CStr::from_ptr(info.dli_fname);
-        Some(OsStr::from_bytes(path.to_bytes()).to_owned())
-    }
-}
-
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
@@ -262,7 +247,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(checkpoint, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,
         wrap_pyfunction!(is_recording, module)?,
-        wrap_pyfunction!(library_path, module)?,
     ] {
         module.add_function(function)?;
     }

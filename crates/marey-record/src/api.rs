@@ -145,7 +145,7 @@ pub fn set_frame_provider(provider: FrameProvider) {
 
 #[inline(always)]
 pub(crate) fn python_leaf() -> u32 {
-    let wanted = CONTROL.python.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
+    let (_, wanted) = CONTROL.recording();
     if wanted == 0 { PYTHON_ROOT } else { ask_frame_provider() }
 }
 
@@ -253,5 +253,5 @@ pub fn defer_fork_restart() {
 
 /// Has the background thread started again after a fork, in the parent.
 pub fn after_fork_in_parent() {
-    fork::after_fork_in_parent();
+    fork::restart_checkpoints();
 }

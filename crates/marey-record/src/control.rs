@@ -31,6 +31,13 @@ impl Control {
     pub(crate) fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed) != 0
     }
+
+    /// The sessions that record now, and those of them whose paths are Python frames.
+    #[inline(always)]
+    pub(crate) fn recording(&self) -> (u64, u64) {
+        let active = self.active.load(Ordering::Relaxed);
+        (active, active & self.python.load(Ordering::Relaxed))
+    }
 }
 
 /// The bit of a slot.

@@ -53,15 +53,14 @@ impl Detached {
         python_leaf: u32,
     ) -> Option<Arc<Self>> {
         local::event(|local| {
-            let active = CONTROL.active.load(Ordering::Relaxed);
-            let python = active & CONTROL.python.load(Ordering::Relaxed);
+            let (active, python) = CONTROL.recording();
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);
             let parent = parent.filter(|parent| parent.epoch == epoch).and_then(Self::adopter);
-            let mut above = match &parent {
+            let above = match &parent {
                 Some(parent) => parent.place_in(local),
                 None => local.place(),
             };
-            above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+            let above = above.below_frame(python_leaf);
             Some(Arc::new(Self {
                 left_above: parent
                     .as_ref()
@@ -92,18 +91,12 @@ impl Detached {
         Some(self)
     }
 
-    /// The scope around this one.
-    pub fn parent(&self) -> Option<&Arc<Self>> {
-        self.parent.as_ref()
-    }
-
     /// The scope's id.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it was left.
-    pub fn is_left(&self) -> bool {
+    fn is_left(&self) -> bool {
         self.is_left.load(Ordering::Relaxed)
     }
 

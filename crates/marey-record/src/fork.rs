@@ -34,13 +34,13 @@ pub(crate) fn install() {
 /// Leaves it to the caller to start the background thread again after a fork.
 ///
 /// CPython warns of threads right after a fork, in the parent: it calls
-/// [`after_fork_in_parent`] when that is over.
+/// [`restart_checkpoints`] when that is over.
 pub(crate) fn defer_restart() {
     RESTART_IS_OURS.store(false, Ordering::Relaxed);
 }
 
 /// Starts the background thread again, if a fork stopped it.
-pub(crate) fn after_fork_in_parent() {
+pub(crate) fn restart_checkpoints() {
     if CHECKPOINTS_STOPPED.swap(false, Ordering::SeqCst) {
         checkpoint::ensure_running();
     }
@@ -57,7 +57,7 @@ extern "C" fn before() {
 extern "C" fn after_in_parent() {
     HELD.with_borrow_mut(Option::take);
     if RESTART_IS_OURS.load(Ordering::Relaxed) {
-        after_fork_in_parent();
+        restart_checkpoints();
     }
 }
 
@@ -65,9 +65,7 @@ extern "C" fn after_in_child() {
     HELD.with_borrow_mut(Option::take);
     checkpoint::forget();
     recorder::begin_child();
-    if CHECKPOINTS_STOPPED.swap(false, Ordering::SeqCst) {
-        checkpoint::ensure_running();
-    }
+    restart_checkpoints();
 }
 
 extern "C" fn at_exit() {

@@ -8,13 +8,8 @@ static COUNTS: [AtomicU64; LossCause::COUNT] = [const { AtomicU64::new(0) }; Los
 /// Counts one loss.
 #[cold]
 pub(crate) fn count(cause: LossCause) {
-    add(cause, 1);
-}
-
-/// Counts several losses of one cause.
-pub(crate) fn add(cause: LossCause, n: u64) {
     if let Some(counter) = COUNTS.get(cause as usize) {
-        counter.fetch_add(n, Ordering::Relaxed);
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::local;
 use crate::losses;
 use crate::merged::MergedTree;
-use crate::output::{Document, Format};
+use crate::output::{Document, Format, Outputs};
 use crate::registry::{self, lock};
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
@@ -176,10 +176,8 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
             continue;
         }
         let document = Document { tree: &closed.tree, meta: &meta };
-        let base = session.base_of(*phase);
-        paths.extend(outputs.write(&base, format, &document, &is_ours)?);
+        paths.extend(write(&mut outputs, &session.base_of(*phase), format, &document)?);
     }
-    lock(&WRITTEN).extend(paths.iter().cloned());
     Ok(paths)
 }
 
@@ -204,8 +202,17 @@ fn end(id: SessionId) -> Result<Session, Error> {
     Ok(session)
 }
 
-fn is_ours(path: &Path) -> bool {
-    lock(&WRITTEN).contains(path)
+/// Writes a document to its file, which this process may write again; returns the path.
+fn write(
+    outputs: &mut Outputs,
+    base: &str,
+    format: Format,
+    document: &Document,
+) -> Result<Option<PathBuf>, Error> {
+    let is_ours = |path: &Path| lock(&WRITTEN).contains(path);
+    let path = outputs.write(base, format, document, &is_ours)?;
+    lock(&WRITTEN).extend(path.clone());
+    Ok(path)
 }
 
 // Phases.
@@ -258,8 +265,7 @@ fn write_closed_phases(session: &mut Session) -> Result<(), Error> {
     for (phase, base) in bases {
         let Some(closed) = session.closed.get_mut(&phase) else { continue };
         let document = Document { tree: &closed.tree, meta: &meta };
-        let path = lock(&session.outputs).write(&base, format, &document, &is_ours)?;
-        lock(&WRITTEN).extend(path);
+        write(&mut lock(&session.outputs), &base, format, &document)?;
         closed.is_written = true;
     }
     Ok(())
@@ -360,8 +366,7 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     let mut outputs = lock(&outputs);
     if !outputs.closed && !is_quiet {
         let document = Document { tree: &tree, meta: &meta };
-        let path = outputs.write(&base, format, &document, &is_ours)?;
-        lock(&WRITTEN).extend(path);
+        write(&mut outputs, &base, format, &document)?;
     }
     account::add_flushing_since(began);
     Ok(())

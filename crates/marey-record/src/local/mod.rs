@@ -43,6 +43,15 @@ pub(crate) struct Place {
     pub(crate) python: u32,
 }
 
+impl Place {
+    /// The same place, below the innermost Python frame if there is one.
+    #[inline(always)]
+    pub(crate) fn below_frame(self, python_leaf: u32) -> Self {
+        let python = if python_leaf > PYTHON_ROOT { python_leaf } else { self.python };
+        Self { python, ..self }
+    }
+}
+
 const ROOTS: Place = Place { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 
 /// What only the owner touches.

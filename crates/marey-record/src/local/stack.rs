@@ -16,13 +16,11 @@ impl Local {
     /// session asks for such paths.
     #[inline(always)]
     pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
-        let active = CONTROL.active.load(Ordering::Relaxed);
-        let python = active & CONTROL.python.load(Ordering::Relaxed);
+        let (active, python) = CONTROL.recording();
         if self.depth == self.inherited && self.follows_main {
             self.inherit();
         }
-        let mut above = self.place();
-        above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+        let mut above = self.place().below_frame(python_leaf);
         let mut state = self.state_name();
         if kind == NodeKind::Operator && state != 0 {
             above = self.below(above, state, NodeKind::State, active, python);

@@ -6,7 +6,6 @@ use crate::clock;
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
 use crate::names;
-use crate::tree::PYTHON_ROOT;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
@@ -15,10 +14,8 @@ use std::sync::atomic::Ordering;
 impl Local {
     /// Sets a state below the scopes until [`Local::exit_state`].
     pub(crate) fn enter_state(&mut self, name: u32, python_leaf: u32) {
-        let active = CONTROL.active.load(Ordering::Relaxed);
-        let python = active & CONTROL.python.load(Ordering::Relaxed);
-        let mut above = self.place();
-        above.python = if python_leaf > PYTHON_ROOT { python_leaf } else { above.python };
+        let (active, python) = CONTROL.recording();
+        let above = self.place().below_frame(python_leaf);
         let place = self.below(above, name, NodeKind::State, active, python);
         self.states.push(State { name, place, sessions: active, start_ticks: clock::ticks() });
     }
@@ -41,7 +38,7 @@ impl Local {
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let (place, state, sessions) = match self.top() {
             Some(top) => (place_of(&top), top.state, top.sessions),
-            None => (ROOTS, self.states.last().map_or(0, |state| state.name), u64::MAX),
+            None => (ROOTS, self.state_name(), u64::MAX),
         };
         self.add_metrics_at(place, state, sessions, values)
     }
