@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marey import _native
+from marey._names import KIND_MODULE, KIND_SCOPE
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -32,9 +33,6 @@ __all__ = ["disable", "enable", "is_enabled"]
 
 _push = _native.push
 _pop = _native.pop
-
-_KIND_SCOPE = 1
-_KIND_MODULE = 3
 
 # The key of a backward on a thread's stack; no object has this identity.
 _BACKWARD_KEY = 0
@@ -149,7 +147,7 @@ def _enter_module(module: Module, _args: object) -> None:
         name = names.get(key)
         if name is not None:
             stack.append((key, name, names))
-            _push(name, _KIND_MODULE)
+            _push(name, KIND_MODULE)
             return
     _enter_unnamed_module(module, stack)
 
@@ -160,7 +158,7 @@ def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) 
         _native.step_begin()
     name, names = _find_name(module, stack)
     stack.append((id(module), name, names))
-    _push(name, _KIND_MODULE)
+    _push(name, KIND_MODULE)
 
 
 def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
@@ -228,7 +226,7 @@ def _enter_scope(key: int, name: str) -> None:
     if not stack:
         _native.step_begin()
     stack.append((key, name, stack[-1][2] if stack else _no_names))
-    _push(name, _KIND_SCOPE)
+    _push(name, KIND_SCOPE)
 
 
 @functools.cache
