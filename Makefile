@@ -19,13 +19,14 @@ PY := $(VENV)/bin/python
 # The venv says itself which requirements it holds: it may serve several checkouts.
 VENV_READY := $(VENV)/.requirements-$(firstword $(shell sha256sum tests/requirements.txt))
 STAMPS := target/stamps
+FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
 
 # Everything below the folders $(1); not the folders themselves, of which one is called as a target.
 files = $(shell find $(1) -mindepth 1 \( -name __pycache__ -o -name '*.egg-info' \) -prune -o ! -name '*.so' -print)
-RUST := $(call files,crates xtask include) Cargo.toml $(wildcard Cargo.lock) clippy.toml .cargo/config.toml
+RUST := $(call files,crates xtask include tests/hostile fuzz/corpus fuzz/fuzz_targets) Cargo.toml $(wildcard Cargo.lock) clippy.toml .cargo/config.toml
 PACKAGE := $(call files,python) pyproject.toml setup.py
 TESTS := $(call files,tests examples bench .ci) pyproject.toml
 PYTHON_CODE := python tests examples bench .ci setup.py
@@ -77,6 +78,11 @@ test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against
 .PHONY: bench
 bench: install ## Measure the peers and marey in turn
 	$(PY) bench/run.py
+	$(PY) bench/viewer.py
+
+.PHONY: fuzz
+fuzz: ## Feed the readers damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
+	$(CARGO) fuzz run --sanitizer none hatchet -- -max_total_time=$(FUZZ_SECS)
 
 # --- upkeep ------------------------------------------------------------------------------------
 

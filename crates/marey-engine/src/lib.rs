@@ -1,14 +1,25 @@
 //! The Python module `marey._engine`: the program `marey` for those who analyse.
 //!
 //! **Constraints.** A profiled program never imports this module; `marey._native` is the light one.
-//! It holds no state and hands everything to the crate [`marey`], with the GIL released. Its
-//! functions are thin: arguments in, an answer or a Python exception out.
+//! It hands everything to the crates [`marey`], [`marey_formats`] and [`marey_query`], with the GIL
+//! released where there is work to do. Its functions are thin: arguments in, an answer or a Python
+//! exception out. `marey.graph` and `marey.viewer` give them the shape that users see.
+//!
+//! Start reading at `graph`.
 //!
 //! ```python
 //! from marey import _engine
 //!
 //! exit_code = _engine.cli_main(["marey", "view", "train.hatchet"])
+//! graph = _engine.Graph.read("train.hatchet")
 //! ```
+
+mod cells;
+mod devices;
+mod error;
+mod file;
+mod graph;
+mod peaks;
 
 /// The analysis side of marey.
 #[pyo3::pymodule]
@@ -16,6 +27,11 @@ mod _engine {
     use std::ffi::OsString;
 
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::graph::Graph;
+    #[pymodule_export]
+    use super::peaks::{architectures, max_bps, max_flops};
 
     /// Run a command line and return its exit code.
     ///

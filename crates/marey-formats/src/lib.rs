@@ -1,14 +1,14 @@
 //! Foreign files, and the types they become.
 //!
-//! One module a format: [`hatchet`] reads the trees that Proton and marey write. Command line tools
-//! and servers call this crate; nothing inside a profiled process does.
+//! One module a format: [`hatchet`] reads and writes the trees of Proton and marey. Command line
+//! tools and servers call this crate; nothing inside a profiled process does.
 //!
 //! **Constraints.** Every byte that comes in is hostile until read: bad input is an error that
 //! names its place and cause, never a panic, and costs no more memory than the file's own size
 //! allows. Readers stream; no format is held as a document tree first. The crate writes nothing to
 //! the terminal and forbids unsafe code.
 //!
-//! Start reading at [`hatchet::Profile`], then [`hatchet::parse`].
+//! Start reading at [`marey_model::profile::Profile`], then [`hatchet::parse`].
 //!
 //! ```
 //! use marey_formats::hatchet;
@@ -17,8 +17,8 @@
 //!     {"frame": {"name": "step", "type": "function"}, "metrics": {"wall_count": 3}, "children": []}
 //! ]}, {}]"#;
 //! let profile = hatchet::parse(file)?;
-//! let step = &profile.nodes[profile.root().children[0].index()];
-//! assert_eq!(&*step.name, "step");
+//! assert_eq!(&*profile.nodes[1].name, "step");
+//! assert_eq!(profile.metrics[0].nodes[0].index(), 1);
 //! # Ok::<(), hatchet::ParseError>(())
 //! ```
 

@@ -21,9 +21,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backend;
 pub mod context;
 pub mod env;
 pub mod loss;
 pub mod metric;
+pub mod profile;
 pub mod rank;
 pub mod wall;

@@ -1,5 +1,7 @@
 //! User metrics: how a name says its aggregation, and the values it may carry.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 /// How values of a metric combine.
@@ -60,7 +62,7 @@ pub enum MetricValue {
     /// A real number.
     Float(f64),
     /// A text; always a property, whatever its name says.
-    Text(Box<str>),
+    Text(Arc<str>),
     /// Whole numbers, added element by element.
     Ints(Vec<i64>),
     /// Real numbers, added element by element.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::output::{Output, Stop};
@@ -11,10 +11,10 @@ use crate::view::{self, ViewArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  marey run train.py --epochs 3        Profile a program; it behaves as without marey
-  marey train.py --epochs 3            The same
-  marey view train.hatchet             Show the profile as a tree
-  marey view -d 3 -t 1 train.hatchet   Only three levels, and what takes at least 1 %";
+  marey run train.py --epochs 3         Profile a program; it behaves as without marey
+  marey train.py --epochs 3             The same
+  marey view train.hatchet              Show the profile as a tree
+  marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %";
 
 /// One profiler for AI workloads, from the Python line to the GPU kernel
 #[derive(Parser)]
@@ -30,7 +30,7 @@ enum Verb {
     /// Profile a Python program, a module or a command
     Run(RunArgs),
     /// Show profiles as trees
-    View(ViewArgs),
+    View(Box<ViewArgs>),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -42,18 +42,43 @@ enum Verb {
 ///
 /// `run` replaces the process by Python and comes back only with an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let args = run::spell_out(args.into_iter().collect());
-    let cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
-        Err(usage) => {
-            // Nobody is left to tell when the terminal is gone.
-            drop(usage.print());
-            return usage.exit_code();
-        }
-    };
+    let mut args = run::spell_out(args.into_iter().collect());
+    if args.get(1).is_some_and(|verb| verb == "view") {
+        view::respell_diff(&mut args);
+    }
+    match Cli::try_parse_from(args) {
+        Ok(cli) => finish(|output| dispatch(&cli.verb, output)),
+        Err(usage) => refuse(&usage),
+    }
+}
+
+/// Runs the command line of `marey-viewer`, program name first, and gives the exit code. Its
+/// arguments are those of `marey view`.
+pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    view::respell_diff(&mut args);
+    let parsed = viewer_command().try_get_matches_from(args);
+    match parsed.and_then(|matches| ViewArgs::from_arg_matches(&matches)) {
+        Ok(args) => finish(|output| view::view(&args, output)),
+        Err(usage) => refuse(&usage),
+    }
+}
+
+fn viewer_command() -> Command {
+    let command = Command::new("marey-viewer").version(env!("CARGO_PKG_VERSION"));
+    ViewArgs::augment_args(command).about("Show profiles as trees")
+}
+
+fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
     let mut output = Output::of_process();
-    let result = dispatch(&cli.verb, &mut output);
+    let result = run(&mut output);
     output.finish(result)
+}
+
+fn refuse(usage: &clap::Error) -> i32 {
+    // Nobody is left to tell when the terminal is gone.
+    drop(usage.print());
+    usage.exit_code()
 }
 
 fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
@@ -63,7 +88,7 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);
-            Ok(output.stdout(&script)?)
+            Ok(std::io::Write::write_all(output.data(), &script)?)
         }
     }
 }
@@ -75,5 +100,6 @@ mod tests {
     #[test]
     fn the_declarations_are_sound() {
         Cli::command().debug_assert();
+        viewer_command().debug_assert();
     }
 }

@@ -7,7 +7,8 @@
 //! Python; it shows what others computed and does no arithmetic beyond formatting. It ends no
 //! process, prints through one writer, and forbids unsafe code.
 //!
-//! Start reading at [`cli`]; each verb is a module.
+//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree,
+//! for the Python package too.
 //!
 //! ```
 //! let no_such_file = ["marey", "view", "no-such.hatchet"].map(Into::into);
@@ -17,7 +18,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub use view::lines;
 
 mod output;
+mod progress;
 mod run;
 mod view;

@@ -1,7 +1,7 @@
 //! The one writer, and how a verb stops.
 
 use std::env;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stderr, Stdout, Write};
 
 const FAILURE: i32 = 2;
@@ -10,6 +10,8 @@ const FAILURE: i32 = 2;
 pub(crate) struct Output {
     stdout: BufWriter<Stdout>,
     stderr: Stderr,
+    /// Whether a person reads stdout.
+    pub(crate) is_terminal: bool,
     /// Colours for stdout.
     pub(crate) paint: Paint,
     stderr_paint: Paint,
@@ -19,18 +21,15 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn of_process() -> Self {
         let wants_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_terminal = io::stdout().is_terminal();
         Self {
-            paint: Paint { is_on: wants_colour && io::stdout().is_terminal() },
+            is_terminal,
+            paint: Paint { is_on: wants_colour && is_terminal },
             stderr_paint: Paint { is_on: wants_colour && io::stderr().is_terminal() },
             stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
             stderr: io::stderr(),
             has_failed: false,
         }
-    }
-
-    /// Writes data.
-    pub(crate) fn stdout(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stdout.write_all(bytes)
     }
 
     /// The writer for data.
@@ -46,17 +45,17 @@ impl Output {
 
     /// Says that the data has a flaw.
     pub(crate) fn warning(&mut self, text: impl Display) -> io::Result<()> {
-        let word = self.stderr_paint.yellow("warning:");
+        let word = self.stderr_paint.with(Style::Yellow, "warning:");
         self.note(format_args!("{word} {text}"))
     }
 
     /// Says that something failed; the exit code will be 2.
     pub(crate) fn error(&mut self, failure: &Failure) -> io::Result<()> {
         self.has_failed = true;
-        let word = self.stderr_paint.red("error:");
+        let word = self.stderr_paint.with(Style::Red, "error:");
         self.note(format_args!("{word} {}", failure.message))?;
         if let Some(hint) = &failure.hint {
-            let word = self.stderr_paint.cyan("hint:");
+            let word = self.stderr_paint.with(Style::Cyan, "hint:");
             self.note(format_args!("{word} {hint}"))?;
         }
         Ok(())
@@ -103,6 +102,7 @@ impl From<Failure> for Stop {
 }
 
 /// What went wrong, and what the user can do about it.
+#[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
@@ -114,32 +114,43 @@ pub(crate) struct Paint {
     pub(crate) is_on: bool,
 }
 
+/// How a text looks on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+/// A text with the codes that make it look so.
+pub(crate) struct Painted<T> {
+    paint: Paint,
+    style: Style,
+    text: T,
+}
+
 impl Paint {
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.with("1", text)
+    pub(crate) const fn with<T: Display>(self, style: Style, text: T) -> Painted<T> {
+        Painted { paint: self, style, text }
     }
+}
 
-    pub(crate) fn dim(self, text: &str) -> String {
-        self.with("2", text)
-    }
-
-    fn red(self, text: &str) -> String {
-        self.with("1;31", text)
-    }
-
-    fn yellow(self, text: &str) -> String {
-        self.with("1;33", text)
-    }
-
-    fn cyan(self, text: &str) -> String {
-        self.with("1;36", text)
-    }
-
-    fn with(self, style: &str, text: &str) -> String {
-        if self.is_on && !text.is_empty() {
-            format!("\x1b[{style}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.paint.is_on {
+            return self.text.fmt(f);
         }
+        let code = match self.style {
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Red => "1;31",
+            Style::Green => "32",
+            Style::Yellow => "1;33",
+            Style::Cyan => "1;36",
+        };
+        write!(f, "\x1b[{code}m{}\x1b[0m", self.text)
     }
 }

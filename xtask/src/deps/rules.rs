@@ -80,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         name: "marey-engine",
-        may_use: &["marey", "marey-query", "marey-formats", "marey-store"],
+        may_use: &["marey", "marey-model", "marey-query", "marey-formats", "marey-store"],
         never: &[INSIDE],
     },
     Rule { name: "xtask", may_use: &["marey-model"], never: &[] },

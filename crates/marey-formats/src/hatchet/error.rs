@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use marey_model::profile::Broken;
 use thiserror::Error;
-
-use super::profile::Broken;
 
 /// Why a file gave no profile.
 #[derive(Debug, Error)]
@@ -49,22 +48,9 @@ pub enum ParseError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Bytes before it.
-    pub byte: usize,
+    pub byte: u64,
     /// Line and column, both from 1 and the column in bytes, where the format has lines.
-    pub line_and_column: Option<(usize, usize)>,
-}
-
-impl Place {
-    pub(super) fn in_text(text: &[u8], byte: usize) -> Self {
-        let before = &text[..byte.min(text.len())];
-        let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        let line = before.split(|&b| b == b'\n').count();
-        Self { byte, line_and_column: Some((line, before.len() - line_start + 1)) }
-    }
-
-    pub(super) const fn in_binary(byte: usize) -> Self {
-        Self { byte, line_and_column: None }
-    }
+    pub line_and_column: Option<(u64, u64)>,
 }
 
 impl fmt::Display for Place {
@@ -85,8 +71,11 @@ pub enum Cause {
     #[error("the file is empty")]
     Empty,
     /// The first byte starts neither format.
-    #[error("the content is neither JSON nor MessagePack")]
+    #[error("the content is neither a JSON nor a MessagePack profile")]
     NotAProfile,
+    /// A map with `traceEvents`, as Chrome, Kineto and Proton write it.
+    #[error("this is a trace (it has `traceEvents`), not a `.hatchet` file")]
+    Trace,
     /// The file stops inside the profile.
     #[error("the file ends in the middle of the profile")]
     UnexpectedEnd,
@@ -109,18 +98,42 @@ pub enum Cause {
         /// What does.
         found: &'static str,
     },
-    /// A text with a bad escape, a bare control character, or bytes that are not UTF-8.
-    #[error("the text holds a bad escape, a control character or bytes that are not UTF-8")]
-    BadText,
+    /// A key that its map has already.
+    #[error("`{}` stands twice in one map", show_text(.key))]
+    Duplicate {
+        /// The key.
+        key: Box<str>,
+    },
+    /// A text with bytes that are not UTF-8.
+    #[error("the text is not UTF-8")]
+    NotUtf8,
+    /// A text with a control character that is not escaped.
+    #[error("the text holds the bare control character {}", show_byte(*.found))]
+    ControlCharacter {
+        /// The character.
+        found: u8,
+    },
+    /// A backslash with something behind it that JSON does not know.
+    #[error("the text holds a bad escape")]
+    BadEscape,
+    /// Half of a pair of `\u` escapes.
+    #[error("the text holds a lone surrogate")]
+    LoneSurrogate,
     /// Something that starts like a number and is none.
-    #[error("the number is malformed or out of range")]
+    #[error("the number is malformed")]
     BadNumber,
-    /// A tree deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
-    #[error("the tree is more than {limit} levels deep")]
+    /// A number beyond 64 bits.
+    #[error("the number is out of range")]
+    NumberOutOfRange,
+    /// A tree, or a value that is skipped, deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
+    #[error("the nesting is more than {limit} levels deep")]
     TooDeep {
         /// The limit.
         limit: usize,
     },
+    /// More nodes than have numbers.
+    #[error("the tree has more than {} nodes", u32::MAX)]
+    TooManyNodes,
     /// A node without `frame.name`.
     #[error("a node ends here that has no frame name")]
     Nameless,
@@ -142,9 +155,25 @@ fn show_byte(byte: u8) -> String {
     }
 }
 
-/// A cause and its offset, before the offset becomes a [`Place`].
+/// The text on one line and of a length to read.
+fn show_text(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A cause and its place, on the way to the caller.
 #[derive(Debug)]
 pub(super) struct Fault {
-    pub(super) offset: usize,
+    pub(super) place: Place,
     pub(super) cause: Cause,
+}
+
+impl From<Fault> for ParseError {
+    fn from(Fault { place, cause }: Fault) -> Self {
+        Self::Syntax { place, cause }
+    }
 }

@@ -1,110 +1,132 @@
 //! What stands beside the tree: marey's part of the nodes, and the devices.
 
 use marey_model::context::NodeKind;
+use marey_model::profile::{Device, NodeId, Overhead, Process, Sketch};
 
 use super::error::Cause;
-use super::profile::{Device, NodeId, Overhead, Process};
 use super::reader::{Reader, Result};
-use super::token::Tokens;
+use super::token::{Token, Tokens};
 
 /// Version of marey's part of the schema that is read.
 pub const FORMAT_VERSION: u64 = 1;
 
 /// What marey adds to a node.
-impl<'a, T: Tokens<'a>> Reader<T> {
-    pub(super) fn extras(&mut self, id: NodeId) -> Result<()> {
-        self.map("marey's part of the node", |reader, key| match key {
-            "kind" => {
-                let word = reader.text()?;
-                reader.nodes[id.index()].kind =
-                    NodeKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-                Ok(())
-            }
-            "sketch" => {
-                reader.nodes[id.index()].sketch = reader.sketch()?;
-                Ok(())
-            }
-            _ if id == NodeId::ROOT => reader.root_extra(key),
-            _ => reader.skip(),
-        })
+impl<T: Tokens> Reader<T> {
+    pub(super) fn extras(&mut self, mut id: NodeId) -> Result<()> {
+        self.fields(
+            "marey's part of the node",
+            &mut id,
+            &[
+                ("kind", |reader, id| {
+                    reader.nodes[id.index()].kind = reader.kind()?;
+                    Ok(())
+                }),
+                ("sketch", |reader, id| {
+                    let sketch = reader.sketch()?;
+                    reader.sketches.push((*id, sketch));
+                    Ok(())
+                }),
+                ("version", |reader, id| reader.on_root(*id, Self::version)),
+                ("overhead", |reader, id| reader.on_root(*id, Self::overhead)),
+                ("losses", |reader, id| reader.on_root(*id, Self::losses)),
+                ("process", |reader, id| reader.on_root(*id, Self::process)),
+            ],
+        )
     }
 
-    fn root_extra(&mut self, key: &str) -> Result<()> {
-        match key {
-            "version" => self.meta.version = Some(self.version()?),
-            "overhead" => self.meta.overhead = Some(self.overhead()?),
-            "losses" => self.map("the losses by cause", |reader, cause| {
-                let count = reader.count()?;
-                reader.meta.losses.push((cause.to_owned(), count));
-                Ok(())
-            })?,
-            "process" => self.meta.process = Some(self.process()?),
-            _ => self.skip()?,
-        }
-        Ok(())
+    /// Reads what only the root has.
+    fn on_root(&mut self, id: NodeId, read: fn(&mut Self) -> Result<()>) -> Result<()> {
+        if id == NodeId::ROOT { read(self) } else { self.skip() }
     }
 
-    fn version(&mut self) -> Result<u64> {
-        match self.count()? {
-            found if found > FORMAT_VERSION => {
-                Err(self.tokens.fault(Cause::NewerVersion { found, known: FORMAT_VERSION }))
-            }
-            version => Ok(version),
-        }
+    fn kind(&mut self) -> Result<Option<NodeKind>> {
+        self.text_as(|word| NodeKind::ALL.into_iter().find(|kind| kind.as_str() == word))
     }
 
-    fn sketch(&mut self) -> Result<Vec<(i64, u64)>> {
+    fn sketch(&mut self) -> Result<Sketch> {
         self.start_list("the sketch")?;
         let mut buckets = Vec::new();
-        while self.has_item("a pair of bucket and count")? {
+        let pair_or_end = |token: Token<'_>| match token {
+            Token::ListStart => Some(true),
+            Token::ListEnd => Some(false),
+            _ => None,
+        };
+        while self.tokens.expect("a pair of bucket and count", pair_or_end)? {
             let bucket = self.whole()?;
             buckets.push((bucket, self.count()?));
             self.end_list("the end of the pair of bucket and count")?;
         }
-        Ok(buckets)
+        Ok(buckets.into())
     }
 
-    fn overhead(&mut self) -> Result<Overhead> {
+    fn version(&mut self) -> Result<()> {
+        let found = self.count()?;
+        if found > FORMAT_VERSION {
+            return Err(self.tokens.fault(Cause::NewerVersion { found, known: FORMAT_VERSION }));
+        }
+        self.meta.version = Some(found);
+        Ok(())
+    }
+
+    fn losses(&mut self) -> Result<()> {
+        self.entries("the losses by cause", |reader, cause| {
+            let count = reader.count()?;
+            reader.meta.losses.push((cause.to_owned(), count));
+            Ok(())
+        })
+    }
+
+    fn overhead(&mut self) -> Result<()> {
         let mut overhead = Overhead::default();
-        self.map("the overhead", |reader, key| {
-            match key {
-                "events" => overhead.events = reader.count()?,
-                "scope_nanos" => overhead.scope_nanos = reader.real()?,
-                "recording_nanos" => overhead.recording_nanos = reader.count()?,
-                "flushing_nanos" => overhead.flushing_nanos = reader.count()?,
-                _ => reader.skip()?,
-            }
-            Ok(())
-        })?;
-        Ok(overhead)
+        self.fields(
+            "the overhead",
+            &mut overhead,
+            &[
+                ("events", |reader, into| reader.count().map(|value| into.events = value)),
+                ("scope_nanos", |reader, into| reader.real().map(|value| into.scope_nanos = value)),
+                ("recording_nanos", |reader, into| {
+                    reader.count().map(|value| into.recording_nanos = value)
+                }),
+                ("flushing_nanos", |reader, into| {
+                    reader.count().map(|value| into.flushing_nanos = value)
+                }),
+            ],
+        )?;
+        self.meta.overhead = Some(overhead);
+        Ok(())
     }
 
-    fn process(&mut self) -> Result<Process> {
+    fn process(&mut self) -> Result<()> {
         let mut process = Process::default();
-        self.map("the process", |reader, key| {
-            match key {
-                "pid" => process.pid = reader.count()?,
-                "rank" => process.rank = reader.count_or_null()?,
-                "host" => process.host = reader.text()?,
-                "argv" => process.argv = reader.texts()?,
-                "start_unix_nanos" => process.start_unix_nanos = reader.count()?,
-                "duration_nanos" => process.duration_nanos = reader.count()?,
-                "complete" => process.complete = reader.truth()?,
-                _ => reader.skip()?,
-            }
-            Ok(())
-        })?;
-        Ok(process)
+        self.fields(
+            "the process",
+            &mut process,
+            &[
+                ("pid", |reader, into| reader.count().map(|value| into.pid = value)),
+                ("rank", |reader, into| reader.count_or_null().map(|value| into.rank = value)),
+                ("host", |reader, into| reader.text().map(|value| into.host = value)),
+                ("argv", |reader, into| reader.texts().map(|value| into.argv = value)),
+                ("start_unix_nanos", |reader, into| {
+                    reader.count().map(|value| into.start_unix_nanos = value)
+                }),
+                ("duration_nanos", |reader, into| {
+                    reader.count().map(|value| into.duration_nanos = value)
+                }),
+                ("complete", |reader, into| reader.truth().map(|value| into.complete = value)),
+            ],
+        )?;
+        self.meta.process = Some(process);
+        Ok(())
     }
 }
 
 /// The devices.
-impl<'a, T: Tokens<'a>> Reader<T> {
+impl<T: Tokens> Reader<T> {
     /// Reads the rest of the map of families, whose start has been read.
     pub(super) fn devices(&mut self) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
-        self.entries(|reader, family| {
-            reader.map("the devices of a family", |reader, id| {
+        self.entries_left(|reader, family| {
+            reader.entries("the devices of a family", |reader, id| {
                 devices.push(reader.device(family, id)?);
                 Ok(())
             })
@@ -115,17 +137,23 @@ impl<'a, T: Tokens<'a>> Reader<T> {
     fn device(&mut self, family: &str, id: &str) -> Result<Device> {
         let mut device =
             Device { family: family.to_owned(), id: id.to_owned(), ..Device::default() };
-        self.map("a device", |reader, key| {
-            match key {
-                "arch" => device.arch = Some(reader.text()?),
-                "bus_width" => device.bus_width_bits = Some(reader.count()?),
-                "clock_rate" => device.clock_rate_khz = Some(reader.count()?),
-                "memory_clock_rate" => device.memory_clock_rate_khz = Some(reader.count()?),
-                "num_sms" => device.num_sms = Some(reader.count()?),
-                _ => reader.skip()?,
-            }
-            Ok(())
-        })?;
+        self.fields(
+            "a device",
+            &mut device,
+            &[
+                ("arch", |reader, into| reader.text().map(|value| into.arch = Some(value))),
+                ("bus_width", |reader, into| {
+                    reader.count().map(|value| into.bus_width_bits = Some(value))
+                }),
+                ("clock_rate", |reader, into| {
+                    reader.count().map(|value| into.clock_rate_khz = Some(value))
+                }),
+                ("memory_clock_rate", |reader, into| {
+                    reader.count().map(|value| into.memory_clock_rate_khz = Some(value))
+                }),
+                ("num_sms", |reader, into| reader.count().map(|value| into.num_sms = Some(value))),
+            ],
+        )?;
         Ok(device)
     }
 }

@@ -1,131 +1,152 @@
 //! The parts of which every value of the schema is made.
 
-use super::error::Cause;
-use super::reader::{Reader, Result};
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use super::error::{Cause, Fault};
+use super::reader::{MAX_DEPTH, Reader, Result};
 use super::token::{Token, Tokens};
 
-impl<'a, T: Tokens<'a>> Reader<T> {
-    /// Reads a map and hands each key to `entry`, which reads the value.
-    pub(super) fn map(
+/// A key of a map, and what reads its value into a `V`.
+pub(super) type Field<T, V> = (&'static str, fn(&mut Reader<T>, &mut V) -> Result<()>);
+
+impl<T: Tokens> Reader<T> {
+    /// Reads a map of which the schema names the keys, and skips the others.
+    pub(super) fn fields<V>(
+        &mut self,
+        expected: &'static str,
+        value: &mut V,
+        fields: &[Field<T, V>],
+    ) -> Result<()> {
+        self.start_map(expected)?;
+        let mut seen = 0_u32;
+        while let Token::Key(key) = self.tokens.next()? {
+            let Some(at) = fields.iter().position(|(name, _)| *name == key) else {
+                self.skip()?;
+                continue;
+            };
+            let (name, read) = fields[at];
+            if seen & (1 << at) != 0 {
+                return Err(self.duplicate(name));
+            }
+            seen |= 1 << at;
+            read(self, value)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a map of any keys and hands each to `entry`, which reads the value.
+    pub(super) fn entries(
         &mut self,
         expected: &'static str,
         entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
         self.start_map(expected)?;
-        self.entries(entry)
+        self.entries_left(entry)
     }
 
     /// The same for a map whose start has been read.
-    pub(super) fn entries(
+    pub(super) fn entries_left(
         &mut self,
         mut entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
+        let mut seen = HashSet::new();
         while let Token::Key(key) = self.tokens.next()? {
+            let key: Rc<str> = key.into();
+            if !seen.insert(Rc::clone(&key)) {
+                return Err(self.duplicate(&key));
+            }
             entry(self, &key)?;
         }
         Ok(())
     }
 
+    /// The fault that the last word is a key that its map has already.
+    pub(super) fn duplicate(&self, key: &str) -> Fault {
+        self.tokens.fault(Cause::Duplicate { key: key.into() })
+    }
+
     pub(super) fn start_map(&mut self, expected: &'static str) -> Result<()> {
-        match self.tokens.next()? {
-            Token::MapStart => Ok(()),
-            other => Err(self.tokens.unexpected(expected, &other)),
-        }
+        self.tokens.expect(expected, |token| matches!(token, Token::MapStart).then_some(()))
     }
 
     pub(super) fn start_list(&mut self, expected: &'static str) -> Result<()> {
-        match self.tokens.next()? {
-            Token::ListStart => Ok(()),
-            other => Err(self.tokens.unexpected(expected, &other)),
-        }
+        self.tokens.expect(expected, |token| matches!(token, Token::ListStart).then_some(()))
     }
 
     pub(super) fn end_list(&mut self, expected: &'static str) -> Result<()> {
-        match self.tokens.next()? {
-            Token::ListEnd => Ok(()),
-            other => Err(self.tokens.unexpected(expected, &other)),
-        }
-    }
-
-    /// Starts the next item of a list of lists, or says that there is none.
-    pub(super) fn has_item(&mut self, expected: &'static str) -> Result<bool> {
-        match self.tokens.next()? {
-            Token::ListStart => Ok(true),
-            Token::ListEnd => Ok(false),
-            other => Err(self.tokens.unexpected(expected, &other)),
-        }
+        self.tokens.expect(expected, |token| matches!(token, Token::ListEnd).then_some(()))
     }
 
     pub(super) fn whole(&mut self) -> Result<i64> {
-        match self.tokens.next()? {
-            Token::Int(value) => Ok(value),
-            other => Err(self.tokens.unexpected("a whole number", &other)),
-        }
+        self.tokens.expect("a whole number below 2^63", |token| match token {
+            Token::Int(value) => Some(value),
+            _ => None,
+        })
     }
 
     pub(super) fn count(&mut self) -> Result<u64> {
-        let token = self.tokens.next()?;
-        self.count_from(&token)
+        self.tokens.expect("a whole number from 0", count)
     }
 
     pub(super) fn count_or_null(&mut self) -> Result<Option<u64>> {
-        match self.tokens.next()? {
-            Token::Null => Ok(None),
-            token => self.count_from(&token).map(Some),
-        }
-    }
-
-    fn count_from(&self, token: &Token<'_>) -> Result<u64> {
-        if let Token::Int(value) = token
-            && let Ok(count) = u64::try_from(*value)
-        {
-            return Ok(count);
-        }
-        let found =
-            if matches!(token, Token::Int(_)) { "a negative one" } else { token.describe() };
-        Err(self.tokens.fault(Cause::UnexpectedValue { expected: "a whole number from 0", found }))
+        self.tokens.expect("a whole number from 0 or null", |token| match token {
+            Token::Null => Some(None),
+            token => count(token).map(Some),
+        })
     }
 
     pub(super) fn real(&mut self) -> Result<f64> {
-        match self.tokens.next()? {
-            Token::Int(value) => Ok(value as f64),
-            Token::Float(value) => Ok(value),
-            Token::Null => Ok(f64::NAN),
-            other => Err(self.tokens.unexpected("a number", &other)),
-        }
+        self.tokens.expect("a number", |token| match token {
+            Token::Int(value) => Some(value as f64),
+            Token::Big(value) => Some(value as f64),
+            Token::Float(value) => Some(value),
+            Token::Null => Some(f64::NAN),
+            _ => None,
+        })
     }
 
     pub(super) fn truth(&mut self) -> Result<bool> {
-        match self.tokens.next()? {
-            Token::Bool(value) => Ok(value),
-            other => Err(self.tokens.unexpected("true or false", &other)),
-        }
+        self.tokens.expect("true or false", |token| match token {
+            Token::Bool(value) => Some(value),
+            _ => None,
+        })
     }
 
     pub(super) fn text(&mut self) -> Result<String> {
-        match self.tokens.next()? {
-            Token::Text(text) => Ok(text.into_owned()),
-            other => Err(self.tokens.unexpected("a text", &other)),
-        }
+        self.text_as(str::to_owned)
+    }
+
+    /// What `make` makes of a text.
+    pub(super) fn text_as<V>(&mut self, make: impl FnOnce(&str) -> V) -> Result<V> {
+        self.tokens.expect("a text", |token| match token {
+            Token::Text(text) => Some(make(text)),
+            _ => None,
+        })
     }
 
     pub(super) fn texts(&mut self) -> Result<Vec<String>> {
         self.start_list("a list of texts")?;
         let mut texts = Vec::new();
-        loop {
-            match self.tokens.next()? {
-                Token::Text(text) => texts.push(text.into_owned()),
-                Token::ListEnd => return Ok(texts),
-                other => return Err(self.tokens.unexpected("a text", &other)),
-            }
+        let text_or_end = |token: Token<'_>| match token {
+            Token::Text(text) => Some(Some(text.to_owned())),
+            Token::ListEnd => Some(None),
+            _ => None,
+        };
+        while let Some(text) = self.tokens.expect("a text", text_or_end)? {
+            texts.push(text);
         }
+        Ok(texts)
     }
 
-    /// Skips one value, however deep.
+    /// Skips one value.
     pub(super) fn skip(&mut self) -> Result<()> {
         let mut depth = 0_usize;
         loop {
             match self.tokens.next()? {
+                Token::ListStart | Token::MapStart if depth == MAX_DEPTH => {
+                    return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
+                }
                 Token::ListStart | Token::MapStart => depth += 1,
                 Token::ListEnd | Token::MapEnd => depth -= 1,
                 _ => {}
@@ -134,5 +155,13 @@ impl<'a, T: Tokens<'a>> Reader<T> {
                 return Ok(());
             }
         }
+    }
+}
+
+fn count(token: Token<'_>) -> Option<u64> {
+    match token {
+        Token::Int(value) => u64::try_from(value).ok(),
+        Token::Big(value) => Some(value),
+        _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! Words into a profile. Whatever the schema does not name is skipped.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
+use marey_model::profile::{Device, Meta, Node, NodeId, Profile, Sketch};
 
+use super::columns::{Columns, Names};
 use super::error::{Cause, Fault};
-use super::profile::{Meta, MetricKey, Node, NodeId, Profile};
 use super::token::{Token, Tokens};
 
 /// Deepest tree that is read, in levels. What is deeper is taken for damage.
@@ -14,166 +14,266 @@ pub const MAX_DEPTH: usize = 10_000;
 
 pub(super) type Result<T> = std::result::Result<T, Fault>;
 
-pub(super) fn read_profile<'a>(tokens: impl Tokens<'a>) -> Result<Profile> {
+pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
     let mut reader = Reader {
         tokens,
         nodes: Vec::new(),
+        sketches: Vec::new(),
         meta: Meta::default(),
-        keys: HashSet::new(),
-        unnamed: HashSet::new(),
+        nameless: "".into(),
+        names: Names::default(),
+        columns: Columns::default(),
     };
-    reader.start_list("the list [ROOT, DEVICES]")?;
+    reader.start()?;
     reader.tree()?;
-    let devices = match reader.tokens.next()? {
-        Token::ListEnd => Vec::new(),
-        Token::MapStart => {
-            let devices = reader.devices()?;
-            reader.end_list("the end of the list [ROOT, DEVICES]")?;
-            devices
-        }
-        other => return Err(reader.tokens.unexpected("the map of devices", &other)),
-    };
+    let devices = reader.rest()?;
     reader.tokens.finish()?;
-    Ok(Profile { nodes: reader.nodes, devices, meta: reader.meta })
+    reader.nodes.shrink_to_fit();
+    reader.sketches.sort_by_key(|(node, _)| *node);
+    Ok(Profile {
+        nodes: reader.nodes,
+        metrics: reader.columns.finish(),
+        sketches: reader.sketches,
+        devices,
+        meta: reader.meta,
+    })
 }
 
 pub(super) struct Reader<T> {
     pub(super) tokens: T,
     pub(super) nodes: Vec<Node>,
+    pub(super) sketches: Vec<(NodeId, Sketch)>,
     pub(super) meta: Meta,
-    keys: HashSet<MetricKey>,
-    /// Nodes of the current path whose name has not come yet.
-    unnamed: HashSet<NodeId>,
+    /// The name of a node until its own comes.
+    nameless: Arc<str>,
+    names: Names,
+    columns: Columns,
 }
 
-/// What the walk is inside of.
-#[derive(Clone, Copy)]
+/// What the reader is inside of; one entry a level, so the thread's stack stays flat.
 enum Inside {
-    Node(NodeId),
+    Node(OpenNode),
     Children(NodeId),
 }
 
-/// The tree.
-impl<'a, T: Tokens<'a>> Reader<T> {
+/// A node of which not all has been read.
+struct OpenNode {
+    id: NodeId,
+    is_named: bool,
+    /// Which keys it has had, by position in [`NodeKey::ALL`].
+    seen: u8,
+}
+
+/// The keys of a node.
+#[derive(Clone, Copy)]
+enum NodeKey {
+    Children,
+    Frame,
+    Marey,
+    Metrics,
+}
+
+impl NodeKey {
+    const ALL: [(&'static str, Self); 4] = [
+        ("children", Self::Children),
+        ("frame", Self::Frame),
+        ("marey", Self::Marey),
+        ("metrics", Self::Metrics),
+    ];
+}
+
+/// The document.
+impl<T: Tokens> Reader<T> {
+    fn start(&mut self) -> Result<()> {
+        let is_map = self.tokens.expect("the list [ROOT, DEVICES]", |token| match token {
+            Token::ListStart => Some(false),
+            Token::MapStart => Some(true),
+            _ => None,
+        })?;
+        if !is_map {
+            return Ok(());
+        }
+        let found = Token::MapStart.describe();
+        let mut fault = self
+            .tokens
+            .fault(Cause::UnexpectedValue { expected: "the list [ROOT, DEVICES]", found });
+        if self.has_trace_events() {
+            fault.cause = Cause::Trace;
+        }
+        Err(fault)
+    }
+
+    /// Whether the map whose start has been read is a trace.
+    fn has_trace_events(&mut self) -> bool {
+        while let Ok(Token::Key(key)) = self.tokens.next() {
+            if key == "traceEvents" {
+                return true;
+            }
+            if self.skip().is_err() {
+                return false;
+            }
+        }
+        false
+    }
+
     fn tree(&mut self) -> Result<()> {
         self.start_map("the root node")?;
-        let mut path = vec![Inside::Node(self.add_node(None))];
-        while let Some(&inside) = path.last() {
-            match (inside, self.tokens.next()?) {
-                (Inside::Node(id), Token::Key(key)) => match &*key {
-                    "children" => {
+        let mut path = vec![Inside::Node(self.add_node(None)?)];
+        while let Some(inside) = path.last_mut() {
+            match inside {
+                Inside::Node(node) => match self.node_key(node)? {
+                    Some(NodeKey::Children) => {
+                        let id = node.id;
                         self.start_list("the list of children")?;
                         path.push(Inside::Children(id));
                     }
-                    "frame" => self.frame(id)?,
-                    "metrics" => self.metrics(id)?,
-                    "marey" => self.extras(id)?,
-                    _ => self.skip()?,
+                    Some(NodeKey::Frame) => self.frame(node)?,
+                    Some(NodeKey::Marey) => self.extras(node.id)?,
+                    Some(NodeKey::Metrics) => self.metrics(node.id)?,
+                    None => {
+                        path.pop();
+                    }
                 },
-                (Inside::Node(id), _) => {
-                    if self.unnamed.remove(&id) {
-                        return Err(self.tokens.fault(Cause::Nameless));
+                &mut Inside::Children(parent) => {
+                    if self.has_child()? {
+                        // Two entries of the path, a node and its children, are one level.
+                        if path.len() / 2 >= MAX_DEPTH {
+                            return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
+                        }
+                        path.push(Inside::Node(self.add_node(Some(parent))?));
+                    } else {
+                        path.pop();
                     }
-                    path.pop();
-                }
-                (Inside::Children(parent), Token::MapStart) => {
-                    // Two levels of the path, a node and its children, are one of the tree.
-                    if path.len() / 2 >= MAX_DEPTH {
-                        return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
-                    }
-                    path.push(Inside::Node(self.add_node(Some(parent))));
-                }
-                (Inside::Children(_), Token::ListEnd) => {
-                    path.pop();
-                }
-                (Inside::Children(_), other) => {
-                    return Err(self.tokens.unexpected("a node", &other));
                 }
             }
         }
         Ok(())
     }
 
-    fn add_node(&mut self, parent: Option<NodeId>) -> NodeId {
-        let id = NodeId(self.nodes.len());
-        self.unnamed.insert(id);
-        if let Some(parent) = parent {
-            self.nodes[parent.index()].children.push(id);
+    /// Reads what follows the root: the devices, or nothing.
+    fn rest(&mut self) -> Result<Vec<Device>> {
+        let has_devices = self.tokens.expect("the map of devices", |token| match token {
+            Token::MapStart => Some(true),
+            Token::ListEnd => Some(false),
+            _ => None,
+        })?;
+        if !has_devices {
+            return Ok(Vec::new());
         }
-        self.nodes.push(Node {
-            name: Box::default(),
-            kind: None,
-            parent,
-            children: Vec::new(),
-            metrics: Vec::new(),
-            sketch: Vec::new(),
-        });
-        id
+        let devices = self.devices()?;
+        self.end_list("the end of the list [ROOT, DEVICES]")?;
+        Ok(devices)
     }
 }
 
-/// What a node holds.
-impl<'a, T: Tokens<'a>> Reader<T> {
-    fn frame(&mut self, id: NodeId) -> Result<()> {
-        self.map("the frame", |reader, key| {
-            if key == "name" {
-                reader.nodes[id.index()].name = reader.text()?.into();
-                reader.unnamed.remove(&id);
-                return Ok(());
+/// A node.
+impl<T: Tokens> Reader<T> {
+    fn add_node(&mut self, parent: Option<NodeId>) -> Result<OpenNode> {
+        let number = self.nodes.len() as u32;
+        if number == u32::MAX {
+            return Err(self.tokens.fault(Cause::TooManyNodes));
+        }
+        self.nodes.push(Node { name: self.nameless.clone(), kind: None, parent });
+        Ok(OpenNode { id: NodeId(number), is_named: false, seen: 0 })
+    }
+
+    /// Reads up to the value of a key that the schema names, or to the end of the node.
+    fn node_key(&mut self, node: &mut OpenNode) -> Result<Option<NodeKey>> {
+        while let Token::Key(key) = self.tokens.next()? {
+            let Some(at) = NodeKey::ALL.iter().position(|(name, _)| *name == key) else {
+                self.skip()?;
+                continue;
+            };
+            let (name, key) = NodeKey::ALL[at];
+            if node.seen & (1 << at) != 0 {
+                return Err(self.duplicate(name));
             }
-            reader.skip()
+            node.seen |= 1 << at;
+            return Ok(Some(key));
+        }
+        if node.is_named { Ok(None) } else { Err(self.tokens.fault(Cause::Nameless)) }
+    }
+
+    /// Starts the next child, or says that there is none.
+    fn has_child(&mut self) -> Result<bool> {
+        self.tokens.expect("a node", |token| match token {
+            Token::MapStart => Some(true),
+            Token::ListEnd => Some(false),
+            _ => None,
         })
+    }
+
+    fn frame(&mut self, node: &mut OpenNode) -> Result<()> {
+        self.fields("the frame", node, &[("name", Self::frame_name)])
+    }
+
+    fn frame_name(&mut self, node: &mut OpenNode) -> Result<()> {
+        let name = self.tokens.expect("a text", |token| match token {
+            Token::Text(name) => Some(self.names.intern(name)),
+            _ => None,
+        })?;
+        self.nodes[node.id.index()].name = name;
+        node.is_named = true;
+        Ok(())
     }
 
     fn metrics(&mut self, id: NodeId) -> Result<()> {
-        self.map("the map of metrics", |reader, key| {
-            let key = reader.intern(key);
-            let value = reader.metric_value()?;
-            reader.nodes[id.index()].metrics.push((key, value));
-            Ok(())
-        })
-    }
-
-    fn intern(&mut self, key: &str) -> MetricKey {
-        if let Some(known) = self.keys.get(key) {
-            return known.clone();
+        self.start_map("the map of metrics")?;
+        let mut position = 0;
+        while let Token::Key(key) = self.tokens.next()? {
+            let number = self.columns.number(key);
+            if let Some(key) = self.columns.key_if_there(number, id) {
+                return Err(self.duplicate(key));
+            }
+            let value = self.metric_value()?;
+            self.columns.push(number, id, position, value);
+            position += 1;
         }
-        let key: MetricKey = Arc::from(key);
-        self.keys.insert(key.clone());
-        key
+        Ok(())
     }
 
     fn metric_value(&mut self) -> Result<MetricValue> {
-        match self.tokens.next()? {
-            Token::Int(value) => Ok(MetricValue::Int(value)),
-            Token::Float(value) => Ok(MetricValue::Float(value)),
-            // JSON has no other word for NaN.
-            Token::Null => Ok(MetricValue::Float(f64::NAN)),
-            Token::Text(value) => Ok(MetricValue::Text(value.into())),
-            Token::ListStart => self.metric_list(),
-            other => Err(self.tokens.unexpected("a number, a text or a list of numbers", &other)),
-        }
+        let value = self.tokens.expect("a number, a text or a list of numbers", |token| {
+            Some(match token {
+                Token::Text(value) => Some(MetricValue::Text(self.names.intern(value))),
+                Token::ListStart => None,
+                number => Some(metric_number(number)?),
+            })
+        })?;
+        value.map_or_else(|| self.metric_list(), Ok)
     }
 
+    /// Reads the rest of a list of numbers: one real number makes all of them real.
     fn metric_list(&mut self) -> Result<MetricValue> {
         let mut wholes = Vec::new();
         let mut reals = Vec::new();
-        loop {
-            match self.tokens.next()? {
-                Token::Int(value) if reals.is_empty() => wholes.push(value),
-                Token::Int(value) => reals.push(value as f64),
-                Token::Float(value) => push_real(&mut reals, &mut wholes, value),
-                Token::Null => push_real(&mut reals, &mut wholes, f64::NAN),
-                Token::ListEnd if reals.is_empty() => return Ok(MetricValue::Ints(wholes)),
-                Token::ListEnd => return Ok(MetricValue::Floats(reals)),
-                other => return Err(self.tokens.unexpected("a number", &other)),
+        let number_or_end = |token: Token<'_>| match token {
+            Token::ListEnd => Some(None),
+            number => metric_number(number).map(Some),
+        };
+        while let Some(number) = self.tokens.expect("a number", number_or_end)? {
+            match number {
+                MetricValue::Int(value) if reals.is_empty() => wholes.push(value),
+                MetricValue::Int(value) => reals.push(value as f64),
+                MetricValue::Float(value) => {
+                    reals.extend(wholes.drain(..).map(|whole| whole as f64));
+                    reals.push(value);
+                }
+                _ => {}
             }
         }
+        Ok(if reals.is_empty() { MetricValue::Ints(wholes) } else { MetricValue::Floats(reals) })
     }
 }
 
-/// One real number makes the whole list real.
-fn push_real(reals: &mut Vec<f64>, wholes: &mut Vec<i64>, value: f64) {
-    reals.extend(wholes.drain(..).map(|whole| whole as f64));
-    reals.push(value);
+/// A whole number beyond `i64` is taken for the nearest real one.
+fn metric_number(token: Token<'_>) -> Option<MetricValue> {
+    match token {
+        Token::Int(value) => Some(MetricValue::Int(value)),
+        Token::Big(value) => Some(MetricValue::Float(value as f64)),
+        Token::Float(value) => Some(MetricValue::Float(value)),
+        // JSON has no other word for NaN.
+        Token::Null => Some(MetricValue::Float(f64::NAN)),
+        _ => None,
+    }
 }

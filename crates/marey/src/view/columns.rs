@@ -1,98 +1,106 @@
-//! Which metrics are shown.
+//! Columns of the table: the values of a metric in a form to read.
 
-use std::path::Path;
-
-use marey_formats::hatchet::{MetricKey, Profile};
 use marey_model::metric::MetricValue;
-use marey_model::wall;
+use marey_query::graph::{Cells, Compared, Graph, Side};
 
-use super::units::{self, Unit};
-use crate::output::Failure;
+use super::choose::Chosen;
+use super::number;
+use super::units::{self, Unit, printable};
+use crate::output::Style;
 
-/// Short words for the wall metrics, in the order of the columns.
-const WORDS: [(&str, &str); 9] = [
-    ("total", wall::TOTAL),
-    ("self", wall::SELF),
-    ("calls", wall::COUNT),
-    ("min", wall::MIN),
-    ("max", wall::MAX),
-    ("p50", wall::P50),
-    ("p90", wall::P90),
-    ("p99", wall::P99),
-    ("open", wall::OPEN),
-];
-
-const WALL_DEFAULT: [&str; 5] = [wall::TOTAL, wall::SELF, wall::COUNT, wall::P50, wall::P99];
-
-/// Proton's own metrics of GPU kernels.
-const GPU_DEFAULT: [&str; 2] = ["time (ns)", "count"];
-
-/// A metric of every node.
+/// A column of the table.
 pub(super) struct Column {
-    /// Key in the file.
-    pub(super) key: MetricKey,
     /// Word in the header.
     pub(super) title: String,
-    /// Unit of the values.
-    pub(super) unit: Unit,
-    /// One a node, rolled up where the file says so.
-    pub(super) values: Vec<Option<MetricValue>>,
+    cells: Cells,
+    form: Form,
 }
 
-/// The columns that the user asked for, or else all, or else those that suit the file.
-pub(super) fn choose(
-    profile: &Profile,
-    file: &Path,
-    asked: &[String],
-    wants_all: bool,
-) -> Result<Vec<Column>, Failure> {
-    let known = profile.metric_keys();
-    let keys = if !asked.is_empty() {
-        asked.iter().map(|name| find(name, &known, file)).collect::<Result<_, _>>()?
-    } else if wants_all {
-        known
-    } else {
-        default_keys(known)
-    };
-    Ok(keys.into_iter().map(|key| column(profile, key)).collect())
+/// How a column's values look.
+enum Form {
+    Value(Unit),
+    /// With its sign; of a time, more is worse.
+    Difference {
+        unit: Unit,
+        is_time: bool,
+    },
+    Ratio,
 }
 
-fn default_keys(known: Vec<MetricKey>) -> Vec<MetricKey> {
-    let of_interest = WALL_DEFAULT.iter().chain(&GPU_DEFAULT);
-    let chosen: Vec<_> =
-        of_interest.filter_map(|&key| known.iter().find(|name| &***name == key).cloned()).collect();
-    if chosen.is_empty() { known } else { chosen }
-}
-
-fn find(name: &str, known: &[MetricKey], file: &Path) -> Result<MetricKey, Failure> {
-    resolve(name, known).ok_or_else(|| Failure {
-        message: format!("`{}` has no metric `{name}`", file.display()),
-        hint: Some(available(known)),
-    })
-}
-
-/// The key that a user's word means: a short word, or the key with or without its unit.
-fn resolve(name: &str, known: &[MetricKey]) -> Option<MetricKey> {
-    let name = name.trim();
-    let full = WORDS.iter().find(|(word, _)| *word == name).map_or(name, |&(_, key)| key);
-    let exact = known.iter().find(|key| &***key == full);
-    let bare = |key: &str| units::without_unit(key).to_lowercase();
-    exact.or_else(|| known.iter().find(|key| bare(key) == bare(name))).cloned()
-}
-
-fn available(known: &[MetricKey]) -> String {
-    if known.is_empty() {
-        return "the file has no metrics".into();
+impl Column {
+    /// The metric itself.
+    pub(super) fn value(graph: &Graph, metric: &Chosen) -> Self {
+        Self::new(graph, &metric.label, &metric.title, Form::Value(metric.unit))
     }
-    let titles: Vec<_> = known.iter().map(|key| title(key)).collect();
-    format!("it has {}", titles.join(", "))
+
+    /// What became of the metric, in a graph of differences.
+    pub(super) fn compared(graph: &Graph, metric: &Chosen) -> [Self; 4] {
+        let labels = Compared::of(&metric.label);
+        let unit = metric.unit;
+        let is_time = metric.is_time();
+        let title = &metric.title;
+        [
+            Self::new(graph, &labels.before, &format!("{title} before"), Form::Value(unit)),
+            Self::new(graph, &labels.after, "after", Form::Value(unit)),
+            Self::new(graph, &labels.difference, "difference", Form::Difference { unit, is_time }),
+            Self::new(graph, &labels.ratio, "ratio", Form::Ratio),
+        ]
+    }
+
+    /// Which nodes are new and which are gone.
+    pub(super) fn change(graph: &Graph) -> Self {
+        let text = |word: &str| MetricValue::Text(word.into());
+        let cells = graph.nodes().iter().map(|node| change(node.side).map(text));
+        Self {
+            title: "change".into(),
+            cells: Cells::Values(cells.collect()),
+            form: Form::Value(Unit::Plain),
+        }
+    }
+
+    fn new(graph: &Graph, label: &str, title: &str, form: Form) -> Self {
+        let none = || Cells::Values(vec![None; graph.nodes().len()]);
+        let cells = graph.column(label).unwrap_or_else(none);
+        Self { title: printable(title).into_owned(), cells, form }
+    }
+
+    /// Appends the cell of a node; nothing if it has no value.
+    pub(super) fn push_cell(&self, out: &mut String, at: usize) {
+        let value = number::of(&self.cells, at);
+        match self.form {
+            Form::Value(unit) => units::push_cell(out, &self.cells, at, unit),
+            _ if value.is_nan() => {}
+            Form::Difference { unit, .. } => {
+                out.push_str(if value > 0.0 { "+" } else { "" });
+                units::push_real(out, value, unit);
+            }
+            Form::Ratio => number::push(out, format_args!("{value:.2}×")),
+        }
+    }
+
+    /// How the cell of a node looks on a terminal.
+    pub(super) fn style(&self, at: usize) -> Option<Style> {
+        match self.form {
+            Form::Difference { is_time: true, .. } => {
+                let value = number::of(&self.cells, at);
+                if value > 0.0 {
+                    Some(Style::Red)
+                } else if value < 0.0 {
+                    Some(Style::Green)
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        }
+    }
 }
 
-fn column(profile: &Profile, key: MetricKey) -> Column {
-    Column { title: title(&key), unit: Unit::of_key(&key), values: profile.values(&key), key }
-}
-
-fn title(key: &str) -> String {
-    let word = WORDS.iter().find(|(_, wall)| *wall == key).map(|(word, _)| *word);
-    units::printable(word.unwrap_or_else(|| units::without_unit(key))).into_owned()
+/// The word for a node that one of two graphs lacks; the left one is the later.
+pub(super) const fn change(side: Side) -> Option<&'static str> {
+    match side {
+        Side::Both => None,
+        Side::Left => Some("added"),
+        Side::Right => Some("removed"),
+    }
 }

@@ -1,33 +1,84 @@
-//! Rows as JSON, for programs. Values are the file's, in the units that their keys name.
+//! Rows as JSON, for programs. Values are in the units that their labels name.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
-use marey_formats::hatchet::{Device, NodeId, Overhead, Process, Profile};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
+use marey_model::profile::{Device, Meta, Overhead, Process};
+use marey_query::graph::{Cells, Compared, Graph};
 use serde::{Serialize, Serializer};
 
-use super::columns::Column;
-use super::rows::{Row, Rows};
+use super::choose::Chosen;
+use super::columns::change;
+use super::rows::Rows;
+
+/// What is written.
+pub(super) struct Document<'a> {
+    /// The file, and the one it is compared with.
+    pub(super) file: &'a Path,
+    pub(super) before: Option<&'a Path>,
+    pub(super) graph: &'a Graph,
+    pub(super) metrics: &'a [Chosen],
+    pub(super) rows: &'a Rows,
+    /// Nodes that are not shown.
+    pub(super) hidden: usize,
+}
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct Fields<'a> {
     file: Cow<'a, str>,
-    process: Option<&'a Process>,
-    overhead: Option<&'a Overhead>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Cow<'a, str>>,
+    process: Option<ProcessFields<'a>>,
+    overhead: Option<OverheadFields>,
     #[serde(serialize_with = "as_map")]
     losses: &'a [(String, u64)],
-    devices: &'a [Device],
+    devices: Vec<DeviceFields<'a>>,
     hidden_nodes: usize,
     nodes: Nodes<'a>,
 }
 
+#[derive(Serialize)]
+struct ProcessFields<'a> {
+    pid: u64,
+    rank: Option<u64>,
+    host: &'a str,
+    argv: &'a [String],
+    start_unix_nanos: u64,
+    duration_nanos: u64,
+    complete: bool,
+}
+
+#[derive(Serialize)]
+struct OverheadFields {
+    events: u64,
+    scope_nanos: f64,
+    recording_nanos: u64,
+    flushing_nanos: u64,
+}
+
+#[derive(Serialize)]
+struct DeviceFields<'a> {
+    family: &'a str,
+    id: &'a str,
+    arch: Option<&'a str>,
+    bus_width_bits: Option<u64>,
+    clock_rate_khz: Option<u64>,
+    memory_clock_rate_khz: Option<u64>,
+    num_sms: Option<u64>,
+}
+
 struct Nodes<'a> {
-    profile: &'a Profile,
-    columns: &'a [Column],
-    rows: &'a [Row],
+    document: &'a Document<'a>,
+    columns: Columns<'a>,
+}
+
+/// A metric's label and its cells, or those of what became of it.
+enum Columns<'a> {
+    Values(Vec<(&'a str, Cells)>),
+    Changes(Vec<(&'a str, [(&'static str, Cells); 4])>),
 }
 
 #[derive(Serialize)]
@@ -37,36 +88,96 @@ struct Node<'a> {
     depth: usize,
     name: &'a str,
     kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Change>,
     metrics: Metrics<'a>,
 }
 
+/// Null for a node that both files have.
+#[derive(Serialize)]
+struct Change(Option<&'static str>);
+
 struct Metrics<'a> {
-    columns: &'a [Column],
+    columns: &'a Columns<'a>,
     node: usize,
 }
 
-struct Value<'a>(&'a MetricValue);
+struct Row<'a> {
+    cells: &'a [(&'static str, Cells); 4],
+    node: usize,
+}
 
-/// Writes one object on one line.
-pub(super) fn write(
-    out: &mut impl Write,
-    file: &Path,
-    profile: &Profile,
-    columns: &[Column],
-    rows: &Rows,
-) -> io::Result<()> {
-    let meta = &profile.meta;
-    let document = Document {
-        file: file.to_string_lossy(),
-        process: meta.process.as_ref(),
-        overhead: meta.overhead.as_ref(),
-        losses: &meta.losses,
-        devices: &profile.devices,
-        hidden_nodes: rows.hidden,
-        nodes: Nodes { profile, columns, rows: &rows.rows },
-    };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
+struct Value(MetricValue);
+
+impl Document<'_> {
+    /// Writes one object on one line.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let Meta { process, overhead, losses, .. } = self.graph.meta();
+        let fields = Fields {
+            file: self.file.to_string_lossy(),
+            before: self.before.map(Path::to_string_lossy),
+            process: process.as_ref().map(process_fields),
+            overhead: overhead.as_ref().map(overhead_fields),
+            losses,
+            devices: self.graph.devices().iter().map(device_fields).collect(),
+            hidden_nodes: self.hidden,
+            nodes: Nodes { document: self, columns: self.columns() },
+        };
+        serde_json::to_writer(&mut *out, &fields)?;
+        writeln!(out)
+    }
+
+    fn columns(&self) -> Columns<'_> {
+        let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
+        let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
+        let labels = self.metrics.iter().map(|metric| &*metric.label);
+        if self.before.is_none() {
+            return Columns::Values(labels.map(|label| (label, cells(label))).collect());
+        }
+        let four = |label: &str| {
+            let of = Compared::of(label);
+            [
+                ("before", cells(&of.before)),
+                ("after", cells(&of.after)),
+                ("difference", cells(&of.difference)),
+                ("ratio", cells(&of.ratio)),
+            ]
+        };
+        Columns::Changes(labels.map(|label| (label, four(label))).collect())
+    }
+}
+
+fn process_fields(process: &Process) -> ProcessFields<'_> {
+    ProcessFields {
+        pid: process.pid,
+        rank: process.rank,
+        host: &process.host,
+        argv: &process.argv,
+        start_unix_nanos: process.start_unix_nanos,
+        duration_nanos: process.duration_nanos,
+        complete: process.complete,
+    }
+}
+
+const fn overhead_fields(overhead: &Overhead) -> OverheadFields {
+    OverheadFields {
+        events: overhead.events,
+        scope_nanos: overhead.scope_nanos,
+        recording_nanos: overhead.recording_nanos,
+        flushing_nanos: overhead.flushing_nanos,
+    }
+}
+
+fn device_fields(device: &Device) -> DeviceFields<'_> {
+    DeviceFields {
+        family: &device.family,
+        id: &device.id,
+        arch: device.arch.as_deref(),
+        bus_width_bits: device.bus_width_bits,
+        clock_rate_khz: device.clock_rate_khz,
+        memory_clock_rate_khz: device.memory_clock_rate_khz,
+        num_sms: device.num_sms,
+    }
 }
 
 fn as_map<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -75,16 +186,17 @@ fn as_map<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok
 
 impl Serialize for Nodes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.rows.iter().map(|row| {
-            let id = row.node.index();
-            let node = &self.profile.nodes[id];
+        let Document { graph, before, rows, .. } = self.document;
+        serializer.collect_seq(rows.rows.iter().map(|row| {
+            let node = &graph.nodes()[row.node];
             Node {
-                id,
-                parent: node.parent.map(NodeId::index),
-                depth: row.depth,
+                id: row.node,
+                parent: node.parent,
+                depth: node.depth,
                 name: &node.name,
                 kind: node.kind.map(NodeKind::as_str),
-                metrics: Metrics { columns: self.columns, node: id },
+                change: before.map(|_| Change(change(node.side))),
+                metrics: Metrics { columns: &self.columns, node: row.node },
             }
         }))
     }
@@ -92,16 +204,27 @@ impl Serialize for Nodes<'_> {
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.columns.iter().filter_map(|column| {
-            let value = column.values[self.node].as_ref()?;
-            Some((&*column.key, Value(value)))
-        }))
+        let node = self.node;
+        match self.columns {
+            Columns::Values(columns) => serializer.collect_map(
+                columns.iter().filter_map(|(label, cells)| Some((label, Value(cells.get(node)?)))),
+            ),
+            Columns::Changes(columns) => serializer
+                .collect_map(columns.iter().map(|(label, cells)| (label, Row { cells, node }))),
+        }
     }
 }
 
-impl Serialize for Value<'_> {
+impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
+        let value = |cells: &Cells| cells.get(self.node).map(Value);
+        serializer.collect_map(self.cells.iter().map(|(word, cells)| (word, value(cells))))
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
             MetricValue::Int(value) => serializer.serialize_i64(*value),
             MetricValue::Float(value) => serializer.serialize_f64(*value),
             MetricValue::Text(value) => serializer.serialize_str(value),

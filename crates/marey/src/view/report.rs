@@ -3,28 +3,33 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use marey_formats::hatchet::{Overhead, Process, Profile};
 use marey_model::loss::LossCause;
+use marey_model::profile::{Meta, Overhead, Process};
 
-use super::rows::Rows;
-use super::units;
-use crate::output::{Output, Paint};
+use super::args::ViewArgs;
+use super::units::{Grouped, Nanos, printable};
+use crate::output::{Output, Paint, Style};
 
 /// Longest command line in a heading, in characters.
 const MAX_COMMAND: usize = 60;
 
-/// Writes the line above the tree.
+/// Writes a line above the tree; `label` is what the table calls the file, if not by its name.
 pub(super) fn write_heading(
     out: &mut impl Write,
     paint: Paint,
+    label: Option<&str>,
     file: &Path,
-    profile: &Profile,
+    meta: &Meta,
 ) -> io::Result<()> {
-    let file = file.display().to_string();
-    let mut heading = paint.bold(&units::printable(&file));
-    if let Some(process) = &profile.meta.process {
+    let file = file.to_string_lossy();
+    let mut heading = match label {
+        Some(label) if label != file => format!("{} = ", printable(label)),
+        _ => String::new(),
+    };
+    heading.push_str(&paint.with(Style::Bold, printable(&file)).to_string());
+    if let Some(process) = &meta.process {
         heading.push_str(": ");
-        heading.push_str(&units::printable(&describe(process)));
+        heading.push_str(&printable(&describe(process)));
     }
     writeln!(out, "{heading}")
 }
@@ -37,52 +42,75 @@ fn describe(process: &Process) -> String {
     }
     let rank = process.rank.map(|rank| format!("rank {rank}"));
     let place = format!("pid {} on {}", process.pid, process.host);
-    let duration = units::duration(process.duration_nanos as f64);
+    let duration = Nanos(process.duration_nanos as f64).to_string();
     let command = Some(command).filter(|command| !command.is_empty());
     let parts: Vec<_> =
         [command, rank, Some(place), Some(duration)].into_iter().flatten().collect();
     parts.join(", ")
 }
 
-/// Says on stderr what the tree does not show.
-pub(super) fn note_rest(output: &mut Output, profile: &Profile, rows: &Rows) -> io::Result<()> {
-    let meta = &profile.meta;
-    if rows.hidden > 0 {
-        let hidden = units::grouped(rows.hidden as u64);
-        output.note(format_args!("nodes hidden by --depth or --threshold: {hidden}"))?;
-    }
-    if meta.process.as_ref().is_some_and(|process| !process.complete) {
-        output.warning("this is a checkpoint; the program had not ended when it was written")?;
-    }
-    for (cause, count) in meta.losses.iter().filter(|(_, count)| *count > 0) {
-        output.warning(describe_loss(cause, *count))?;
-    }
-    if let Some(overhead) = &meta.overhead {
-        output.note(describe_overhead(overhead, meta.process.as_ref()))?;
+/// Says how many nodes the filters and --depth hide.
+pub(super) fn note_hidden(
+    args: &ViewArgs,
+    output: &mut Output,
+    filtered: usize,
+    too_deep: usize,
+) -> io::Result<()> {
+    for (count, options) in [(filtered, args.filters().join(" and ")), (too_deep, "--depth".into())]
+    {
+        if count > 0 {
+            output.note(format_args!("nodes hidden by {options}: {}", Grouped(count as i128)))?;
+        }
     }
     Ok(())
+}
+
+/// Says what was lost. `whose` names the file if there are several.
+pub(super) fn warn_of_losses(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+    for (cause, count) in meta.losses.iter().filter(|(_, count)| *count > 0) {
+        output.warning(format_args!("{whose}{}", describe_loss(cause, *count)))?;
+    }
+    Ok(())
+}
+
+/// Says that the run was not over. `whose` names the file if there are several.
+pub(super) fn warn_of_checkpoint(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+    if meta.process.as_ref().is_none_or(|process| process.complete) {
+        return Ok(());
+    }
+    output.warning(format_args!(
+        "{whose}this is a checkpoint; the program had not ended when it was written"
+    ))
+}
+
+/// Says what the recording cost. `whose` names the file if there are several.
+pub(super) fn note_overhead(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
+    match &meta.overhead {
+        Some(overhead) => output
+            .note(format_args!("{whose}{}", describe_overhead(overhead, meta.process.as_ref()))),
+        None => Ok(()),
+    }
 }
 
 fn describe_loss(cause: &str, count: u64) -> String {
     let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
     let doc =
         known.map_or_else(String::new, |known| format!(": {}", known.doc().trim_end_matches('.')));
-    format!("{} {}{doc}", units::grouped(count), units::printable(&cause.replace('_', " ")))
+    format!("{} {}{doc}", Grouped(count.into()), printable(&cause.replace('_', " ")))
 }
 
 fn describe_overhead(overhead: &Overhead, process: Option<&Process>) -> String {
-    let nanos = |nanos: u64| units::duration(nanos as f64);
-    let spent = overhead.recording_nanos.saturating_add(overhead.flushing_nanos) as f64;
+    let spent_nanos = overhead.recording_nanos.saturating_add(overhead.flushing_nanos) as f64;
     let share =
         process.filter(|process| process.duration_nanos > 0).map_or_else(String::new, |process| {
-            let percent = 100.0 * spent / process.duration_nanos as f64;
-            format!(", {percent:.2} % of {}", nanos(process.duration_nanos))
+            let duration_nanos = process.duration_nanos as f64;
+            format!(", {:.2} % of {}", 100.0 * spent_nanos / duration_nanos, Nanos(duration_nanos))
         });
     format!(
         "overhead: {} recording {} events ({} a scope), {} writing{share}",
-        nanos(overhead.recording_nanos),
-        units::grouped(overhead.events),
-        units::duration(overhead.scope_nanos),
-        nanos(overhead.flushing_nanos),
+        Nanos(overhead.recording_nanos as f64),
+        Grouped(overhead.events.into()),
+        Nanos(overhead.scope_nanos),
+        Nanos(overhead.flushing_nanos as f64),
     )
 }

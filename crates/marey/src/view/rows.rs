@@ -1,88 +1,138 @@
-//! Which nodes are shown, and in which order.
+//! Which nodes are shown, in which order, and the rails that join them.
 
-use marey_formats::hatchet::{NodeId, Profile};
-use marey_model::metric::MetricValue;
-use marey_model::wall;
+use std::cmp::Ordering;
 
-use super::columns::Column;
-use super::{Sort, ViewArgs};
+use marey_query::graph::{Cells, Graph};
+
+use super::number;
+
+/// The order of siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By name.
+    Name,
+    /// As the program met them.
+    FirstSeen,
+    /// The largest first; what has no number comes last.
+    Value,
+}
 
 /// The nodes to show, each after its parent.
-pub(super) struct Rows {
+#[derive(Debug)]
+pub struct Rows {
     pub(super) rows: Vec<Row>,
-    /// Nodes that `--depth` and `--threshold` leave out.
-    pub(super) hidden: usize,
 }
 
 /// A node to show.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    pub(super) node: NodeId,
-    /// Levels below the root.
-    pub(super) depth: usize,
+    pub(super) node: usize,
     /// Whether no sibling follows.
     pub(super) is_last: bool,
 }
 
-pub(super) fn choose(profile: &Profile, first: Option<&Column>, args: &ViewArgs) -> Rows {
-    let sizes: Vec<f64> = match first {
-        Some(column) => column.values.iter().map(|value| size(value.as_ref())).collect(),
-        None => vec![0.0; profile.nodes.len()],
-    };
-    let limit = args.threshold / 100.0 * first.map_or(0.0, |column| whole(profile, column, &sizes));
-    let is_kept = kept(profile, &sizes, limit);
-    let max_depth = args.depth.unwrap_or(usize::MAX);
-    let mut rows = Vec::new();
-    let mut waiting = vec![Row { node: NodeId::ROOT, depth: 0, is_last: true }];
-    while let Some(row) = waiting.pop() {
-        if row.depth < max_depth {
-            let mut children = profile.nodes[row.node.index()].children.clone();
-            children.retain(|child| is_kept[child.index()]);
-            if args.sort == Sort::Total {
-                children.sort_by(|a, b| sizes[b.index()].total_cmp(&sizes[a.index()]));
+impl Rows {
+    /// The uppermost `levels` of the graph. `first` is the column that [`Order::Value`] goes by.
+    pub fn new(graph: &Graph, order: Order, first: Option<&Cells>, levels: usize) -> Self {
+        let nodes = graph.nodes();
+        let value = |row: &Row| first.map_or(f64::NAN, |cells| number::of(cells, row.node));
+        let compare = |a: &Row, b: &Row| match order {
+            Order::Name => a.node.cmp(&b.node),
+            Order::FirstSeen => nodes[a.node].seen.cmp(&nodes[b.node].seen),
+            Order::Value => largest_first(value(a), value(b)).then(a.node.cmp(&b.node)),
+        };
+        let mut rows = Vec::new();
+        // The walk takes from the end, so the last sibling lies deepest.
+        let mut waiting: Vec<Row> = Vec::new();
+        let push_family = |waiting: &mut Vec<Row>, parent: Option<usize>| {
+            let start = waiting.len();
+            waiting.extend(graph.children(parent).map(|node| Row { node, is_last: false }));
+            waiting[start..].sort_unstable_by(|a, b| compare(b, a));
+            if let Some(last) = waiting.get_mut(start) {
+                last.is_last = true;
             }
-            // The last one waits at the bottom.
-            waiting.extend(children.iter().rev().enumerate().map(|(from_end, &node)| Row {
-                node,
-                depth: row.depth + 1,
-                is_last: from_end == 0,
-            }));
+        };
+        if levels > 0 {
+            push_family(&mut waiting, None);
         }
-        rows.push(row);
-    }
-    let hidden = profile.nodes.len() - rows.len();
-    Rows { rows, hidden }
-}
-
-/// Nodes that reach the limit, and the way to them.
-fn kept(profile: &Profile, sizes: &[f64], limit: f64) -> Vec<bool> {
-    let mut is_kept: Vec<bool> = sizes.iter().map(|&size| limit <= 0.0 || size >= limit).collect();
-    for (index, node) in profile.nodes.iter().enumerate().rev() {
-        if let Some(parent) = node.parent {
-            is_kept[parent.index()] |= is_kept[index];
+        while let Some(row) = waiting.pop() {
+            rows.push(row);
+            if nodes[row.node].depth + 1 < levels {
+                push_family(&mut waiting, Some(row.node));
+            }
         }
+        Self { rows }
     }
-    is_kept
+
+    /// How many nodes are shown.
+    pub const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether none is.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
 }
 
-/// What percentages refer to: the root's sum of a metric that is rolled up; of the wall total, in
-/// which each node includes those below it, the top level; of any other metric, all nodes.
-fn whole(profile: &Profile, column: &Column, sizes: &[f64]) -> f64 {
-    if profile.is_rolled_up(&column.key) {
-        return sizes[NodeId::ROOT.index()];
-    }
-    let sum = |sizes: &mut dyn Iterator<Item = f64>| sizes.filter(|size| *size > 0.0).sum();
-    if &*column.key == wall::TOTAL {
-        return sum(&mut profile.root().children.iter().map(|child| sizes[child.index()]));
-    }
-    sum(&mut sizes.iter().copied())
+/// Descending; NaN comes last.
+pub(super) fn largest_first(a: f64, b: f64) -> Ordering {
+    b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// A value as far as order goes; what is no number comes last.
-fn size(value: Option<&MetricValue>) -> f64 {
-    match value {
-        Some(MetricValue::Int(value)) => *value as f64,
-        Some(MetricValue::Float(value)) if !value.is_nan() => *value,
-        _ => f64::NEG_INFINITY,
+/// The lines that lead from a node to those below it.
+#[derive(Default)]
+pub(super) struct Rails(Vec<&'static str>);
+
+impl Rails {
+    /// Appends what stands before the name of a node. Nodes come in the order of their rows.
+    pub(super) fn push(&mut self, line: &mut String, depth: usize, is_last: bool) {
+        let Some(level) = depth.checked_sub(1) else { return };
+        self.0.truncate(level);
+        line.extend(self.0.iter().copied());
+        line.push_str(if is_last { "└─ " } else { "├─ " });
+        self.0.push(if is_last { "   " } else { "│  " });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::fixture;
+
+    fn shown(order: Order, levels: usize) -> String {
+        let graph = fixture::graph();
+        let first = graph.column("time (ns)").unwrap();
+        let rows = Rows::new(&graph, order, Some(&first), levels);
+        let mut rails = Rails::default();
+        let mut text = String::new();
+        for row in &rows.rows {
+            let node = &graph.nodes()[row.node];
+            rails.push(&mut text, node.depth, row.is_last);
+            text.push_str(&node.name);
+            text.push('\n');
+        }
+        text
+    }
+
+    #[test]
+    fn siblings_come_in_the_order_asked_for() {
+        assert_eq!(shown(Order::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
+        assert_eq!(shown(Order::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
+        assert_eq!(shown(Order::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
+    }
+
+    #[test]
+    fn levels_are_cut_from_below() {
+        assert_eq!(shown(Order::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
+        assert_eq!(shown(Order::Name, 1), "ROOT\n");
+        assert_eq!(shown(Order::Name, 0), "");
+    }
+
+    #[test]
+    fn what_is_no_number_comes_last() {
+        let mut values = [f64::NAN, -0.5, f64::INFINITY, f64::NEG_INFINITY, 2.0];
+        values.sort_by(|&a, &b| largest_first(a, b));
+        assert_eq!(format!("{values:?}"), "[inf, 2.0, -0.5, -inf, NaN]");
     }
 }

@@ -1,8 +1,12 @@
 //! Values as people read them.
 
 use std::borrow::Cow;
+use std::fmt::{self, Display};
 
 use marey_model::metric::MetricValue;
+use marey_query::graph::Cells;
+
+use super::number::push;
 
 /// What a metric counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,96 +35,126 @@ impl Unit {
     }
 }
 
-/// A metric's key without what stands in parentheses.
-pub(super) fn without_unit(key: &str) -> &str {
-    key.split('(').next().map_or(key, str::trim)
+/// Appends the cell of a node; nothing if it has no value.
+pub(super) fn push_cell(out: &mut String, cells: &Cells, at: usize, unit: Unit) {
+    match cells {
+        Cells::Numbers { values, .. } if values[at].is_nan() => {}
+        Cells::Numbers { values, are_whole: true } => push_whole(out, values[at] as i64, unit),
+        Cells::Numbers { values, .. } => push_real(out, values[at], unit),
+        Cells::Values(values) => {
+            if let Some(value) = &values[at] {
+                push_value(out, value, unit);
+            }
+        }
+    }
 }
 
-/// A value for a cell.
-pub(super) fn show(value: &MetricValue, unit: Unit) -> String {
+fn push_value(out: &mut String, value: &MetricValue, unit: Unit) {
     match value {
-        MetricValue::Int(value) => number(*value as f64, unit, || grouped(*value)),
-        MetricValue::Float(value) => number(*value, unit, || real(*value)),
-        MetricValue::Text(text) => printable(text).into_owned(),
+        MetricValue::Int(value) => push_whole(out, *value, unit),
+        MetricValue::Float(value) => push_real(out, *value, unit),
+        MetricValue::Text(text) => out.push_str(&printable(text)),
         MetricValue::Ints(values) => {
-            list(values.iter().map(|value| show(&MetricValue::Int(*value), unit)))
+            push_list(out, values, |out, value| push_whole(out, value, unit));
         }
         MetricValue::Floats(values) => {
-            list(values.iter().map(|value| show(&MetricValue::Float(*value), unit)))
+            push_list(out, values, |out, value| push_real(out, value, unit));
         }
     }
 }
 
-fn number(value: f64, unit: Unit, plain: impl FnOnce() -> String) -> String {
+fn push_whole(out: &mut String, value: i64, unit: Unit) {
     match unit {
-        Unit::Time { nanos } => duration(value * nanos),
-        Unit::Plain => plain(),
+        Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value as f64 * nanos))),
+        Unit::Plain => push(out, format_args!("{}", Grouped(value.into()))),
     }
 }
 
-fn list(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(", "))
+/// Appends a number in its unit.
+pub(super) fn push_real(out: &mut String, value: f64, unit: Unit) {
+    match unit {
+        Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value * nanos))),
+        Unit::Plain => push(out, format_args!("{}", Real(value))),
+    }
+}
+
+fn push_list<T: Copy>(out: &mut String, values: &[T], push_one: impl Fn(&mut String, T)) {
+    out.push('[');
+    for (at, &value) in values.iter().enumerate() {
+        out.push_str(if at > 0 { ", " } else { "" });
+        push_one(out, value);
+    }
+    out.push(']');
 }
 
 /// A time with three digits and the unit that suits it.
-pub(super) fn duration(nanos: f64) -> String {
-    // The last column is where values round up to the next unit.
-    const UNITS: [(&str, f64, f64); 6] = [
-        ("ns", 1.0, 999.5),
-        ("µs", 1e3, 999.5),
-        ("ms", 1e6, 999.5),
-        ("s", 1e9, 99.95),
-        ("min", 60e9, 99.95),
-        ("h", 3600e9, f64::INFINITY),
-    ];
-    if !nanos.is_finite() {
-        return real(nanos);
+pub(super) struct Nanos(pub(super) f64);
+
+impl Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The last column is where values round up to the next unit.
+        const UNITS: [(&str, f64, f64); 6] = [
+            ("ns", 1.0, 999.5),
+            ("µs", 1e3, 999.5),
+            ("ms", 1e6, 999.5),
+            ("s", 1e9, 99.95),
+            ("min", 60e9, 99.95),
+            ("h", 3600e9, f64::INFINITY),
+        ];
+        let nanos = self.0;
+        if !nanos.is_finite() {
+            return Real(nanos).fmt(f);
+        }
+        let serves = |&&(_, scale, end): &&(&str, f64, f64)| nanos.abs() / scale < end;
+        let (unit, scale, _) = UNITS.iter().find(serves).unwrap_or(&UNITS[UNITS.len() - 1]);
+        let value = nanos / scale;
+        let digits = match value.abs() {
+            _ if *unit == "ns" => 0,
+            size if size < 9.995 => 2,
+            size if size < 99.95 => 1,
+            _ => 0,
+        };
+        write!(f, "{value:.digits$} {unit}")
     }
-    let serves = |&&(_, scale, end): &&(&str, f64, f64)| nanos.abs() / scale < end;
-    let (unit, scale, _) = UNITS.iter().find(serves).unwrap_or(&UNITS[UNITS.len() - 1]);
-    let value = nanos / scale;
-    let digits = match value.abs() {
-        _ if *unit == "ns" => 0,
-        size if size < 9.995 => 2,
-        size if size < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
 }
 
 /// A whole number with its thousands apart.
-pub(super) fn grouped(value: impl Into<i128>) -> String {
-    let value = value.into();
-    let digits = value.unsigned_abs().to_string();
-    let mut text = if value < 0 { String::from("-") } else { String::new() };
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
+pub(super) struct Grouped(pub(super) i128);
+
+impl Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = self.0 / 1000;
+        if rest == 0 {
+            return write!(f, "{}", self.0);
         }
-        text.push(digit);
+        write!(f, "{},{:03}", Self(rest), (self.0 % 1000).abs())
     }
-    text
 }
 
 /// A real number with four digits that matter, or as a whole one if it is one and not long.
-fn real(value: f64) -> String {
-    let size = value.abs();
-    if !value.is_finite() {
-        return format!("{value}");
+pub(super) struct Real(pub(super) f64);
+
+impl Display for Real {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        let size = value.abs();
+        if !value.is_finite() {
+            return write!(f, "{value}");
+        }
+        if value.fract() == 0.0 && size < 1e9 {
+            return Grouped(value as i128).fmt(f);
+        }
+        if !(1e-3..1e6).contains(&size) {
+            return write!(f, "{value:.3e}");
+        }
+        let digits = match size {
+            _ if size < 1.0 => 4,
+            _ if size < 10.0 => 3,
+            _ if size < 100.0 => 2,
+            _ => 1,
+        };
+        write!(f, "{value:.digits$}")
     }
-    if value.fract() == 0.0 && size < 1e9 {
-        return grouped(value as i64);
-    }
-    if !(1e-3..1e6).contains(&size) {
-        return format!("{value:.3e}");
-    }
-    let digits = match size {
-        _ if size < 1.0 => 4,
-        _ if size < 10.0 => 3,
-        _ if size < 100.0 => 2,
-        _ => 1,
-    };
-    format!("{value:.digits$}")
 }
 
 /// A text without characters that would move the cursor or colour the terminal.
@@ -154,33 +188,34 @@ mod tests {
             (-1_500.0, "-1.50 µs"),
             (f64::NAN, "NaN"),
         ] {
-            assert_eq!(duration(nanos), expected, "{nanos}");
+            assert_eq!(Nanos(nanos).to_string(), expected, "{nanos}");
         }
     }
 
     #[test]
     fn numbers_are_short_and_unambiguous() {
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(-123), "-123");
-        assert_eq!(grouped(i64::MIN), "-9,223,372,036,854,775,808");
-        assert_eq!(real(1.25), "1.250");
-        assert_eq!(real(1e9), "1.000e9");
-        assert_eq!(real(0.0), "0");
-        assert_eq!(real(0.5), "0.5000");
-        assert_eq!(real(-123_456.0), "-123,456");
-        assert_eq!(real(f64::INFINITY), "inf");
+        assert_eq!(Grouped(1_234_567).to_string(), "1,234,567");
+        assert_eq!(Grouped(1_000_007).to_string(), "1,000,007");
+        assert_eq!(Grouped(-123).to_string(), "-123");
+        assert_eq!(Grouped(i64::MIN.into()).to_string(), "-9,223,372,036,854,775,808");
+        assert_eq!(Real(1.25).to_string(), "1.250");
+        assert_eq!(Real(1e9).to_string(), "1.000e9");
+        assert_eq!(Real(0.0).to_string(), "0");
+        assert_eq!(Real(0.5).to_string(), "0.5000");
+        assert_eq!(Real(-123_456.0).to_string(), "-123,456");
+        assert_eq!(Real(f64::INFINITY).to_string(), "inf");
     }
 
     #[test]
     fn units_come_from_the_key() {
         assert_eq!(Unit::of_key("cpu_time (ns)(exc)"), Unit::Time { nanos: 1.0 });
         assert_eq!(Unit::of_key("wait (ms)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::of_key("wait (ms) (inc)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::of_key("time/ms (inc)"), Unit::Plain);
         assert_eq!(Unit::of_key("count"), Unit::Plain);
-        assert_eq!(without_unit("wait (ms)"), "wait");
-        assert_eq!(
-            show(&MetricValue::Floats(vec![0.5, 2.0]), Unit::Time { nanos: 1e9 }),
-            "[500 ms, 2.00 s]"
-        );
+        let mut text = String::new();
+        push_value(&mut text, &MetricValue::Floats(vec![0.5, 2.0]), Unit::Time { nanos: 1e9 });
+        assert_eq!(text, "[500 ms, 2.00 s]");
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! Profiles into files.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use marey_formats::hatchet::{self, Format};
+use marey_model::profile::Profile;
+use pyo3::PyResult;
+use pyo3::exceptions::PyValueError;
+
+pub(crate) fn format(name: &str) -> PyResult<Format> {
+    match name {
+        "hatchet" => Ok(Format::Json),
+        "hatchet_msgpack" => Ok(Format::Msgpack),
+        _ => {
+            let message = format!("format {name:?} is neither \"hatchet\" nor \"hatchet_msgpack\"");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+/// Writes the file under another name and renames it: half a profile never bears the final name.
+pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    let written = File::create_new(&temporary)
+        .and_then(|mut file| hatchet::write(profile, format, &mut file))
+        .and_then(|()| fs::rename(&temporary, path));
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", process::id()));
+    name.into()
+}

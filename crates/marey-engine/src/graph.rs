@@ -1,0 +1,309 @@
+//! `marey._engine.Graph`: a profile's tree with its columns.
+#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use marey::lines;
+use marey_formats::hatchet;
+use marey_model::context::NodeKind;
+use marey_query::graph::{self, Cells, Filter, NameStyle, Operator, Side, Threshold};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::error::{bad_filter, bad_metric, os_error, unreadable_bytes, unreadable_file};
+use crate::{cells, devices, file};
+
+/// A profile's tree with its columns.
+///
+/// Nodes have numbers from 0, in pre-order with siblings by name, and every list has one entry a
+/// node. Not to be used by two threads while one of them changes it.
+#[pyclass(module = "marey._engine")]
+pub(crate) struct Graph {
+    graph: graph::Graph,
+}
+
+impl From<graph::Graph> for Graph {
+    fn from(graph: graph::Graph) -> Self {
+        Self { graph }
+    }
+}
+
+#[pymethods]
+impl Graph {
+    /// Read a `.hatchet` or `.hatchet_msgpack` file.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let graph = py.detach(|| hatchet::read(&path).map(graph::Graph::new));
+        Ok(graph.map_err(unreadable_file)?.into())
+    }
+
+    /// Read the content of such a file.
+    #[staticmethod]
+    fn parse(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
+        let graph = py.detach(|| hatchet::parse(content).map(graph::Graph::new));
+        Ok(graph.map_err(|error| unreadable_bytes(&error))?.into())
+    }
+
+    /// A graph of the same nodes and columns that changes alone.
+    fn copy(&self, py: Python<'_>) -> Self {
+        py.detach(|| self.graph.clone()).into()
+    }
+
+    fn __len__(&self) -> usize {
+        self.graph.nodes().len()
+    }
+
+    /// Names of the metrics that are added up into parents, unit included.
+    fn inclusive(&self) -> Vec<String> {
+        texts(self.graph.inclusive())
+    }
+
+    /// `name`, and the names of the other metrics, unit included.
+    fn exclusive(&self) -> Vec<String> {
+        texts([Arc::from("name")].into_iter().chain(self.graph.exclusive()))
+    }
+
+    /// The devices by family and number, as the file holds them; clocks are in kHz.
+    fn device_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        devices::to_python(py, self.graph.devices())
+    }
+
+    /// Describe the devices anew.
+    fn set_device_info(&mut self, device_info: &Bound<'_, PyDict>) -> PyResult<()> {
+        self.graph.set_devices(devices::from_python(device_info)?);
+        Ok(())
+    }
+
+    /// What each node is shown as.
+    fn names(&self) -> Vec<&str> {
+        self.graph.nodes().iter().map(|node| &*node.name).collect()
+    }
+
+    /// What each node is called in the profile.
+    fn frames(&self) -> Vec<&str> {
+        self.graph.nodes().iter().map(|node| &*node.frame).collect()
+    }
+
+    /// What each node stands for, where the profile says it.
+    fn kinds(&self) -> Vec<Option<&'static str>> {
+        self.graph.nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
+    }
+
+    /// The number of the node above each.
+    fn parents(&self) -> Vec<Option<usize>> {
+        self.graph.nodes().iter().map(|node| node.parent).collect()
+    }
+
+    /// How many nodes are above each.
+    fn depths(&self) -> Vec<usize> {
+        self.graph.nodes().iter().map(|node| node.depth).collect()
+    }
+
+    /// The number after the last one of each node's subtree.
+    fn ends(&self) -> Vec<usize> {
+        self.graph.nodes().iter().map(|node| node.end).collect()
+    }
+
+    /// Of which of two graphs each node is: `both`, `left` or `right`.
+    fn sides(&self) -> Vec<&'static str> {
+        let word = |side| match side {
+            Side::Both => "both",
+            Side::Left => "left",
+            Side::Right => "right",
+        };
+        self.graph.nodes().iter().map(|node| word(node.side)).collect()
+    }
+
+    /// The labels of all columns.
+    fn labels(&self) -> Vec<String> {
+        texts(self.graph.labels())
+    }
+
+    /// A column: the bytes of 64-bit floats, NaN where there is no value, and whether all are
+    /// whole; or a list of values and `None`.
+    fn column<'py>(&self, py: Python<'py>, label: &str) -> PyResult<Bound<'py, PyAny>> {
+        match py.detach(|| self.graph.column(label)) {
+            Some(column) => cells::to_python(py, &column),
+            None => Err(PyKeyError::new_err(label.to_owned())),
+        }
+    }
+
+    /// Set a column from either form, or a metric's own values if that is its label.
+    #[pyo3(signature = (label, values, are_whole=false))]
+    fn set_column(
+        &mut self,
+        label: &str,
+        values: &Bound<'_, PyAny>,
+        are_whole: bool,
+    ) -> PyResult<()> {
+        let cells = cells::from_python(values, are_whole, self.graph.nodes().len())?;
+        self.graph.set_column(label, cells);
+        Ok(())
+    }
+
+    /// Remove a column; metrics that are added up into parents are two.
+    fn remove_column(&mut self, label: &str) {
+        self.graph.remove_column(label);
+    }
+
+    /// Add metrics up into parents anew, in place of sums that were set.
+    fn update_sums(&mut self) {
+        self.graph.update_sums();
+    }
+
+    /// Set what each node is shown as.
+    fn set_names(&mut self, names: Vec<String>) -> PyResult<()> {
+        let count = self.graph.nodes().len();
+        if names.len() != count {
+            let message = format!("{} names for {count} nodes", names.len());
+            return Err(PyValueError::new_err(message));
+        }
+        self.graph.set_names(names.into_iter().map(Arc::from));
+        Ok(())
+    }
+
+    /// Show names in another style: `full`, `file_function_line`, `function_line` or
+    /// `file_function`.
+    fn style_names(&mut self, style: &str) -> PyResult<()> {
+        let style = match style {
+            "full" => NameStyle::Full,
+            "file_function_line" => NameStyle::FileFunctionLine,
+            "function_line" => NameStyle::FunctionLine,
+            "file_function" => NameStyle::FileFunction,
+            _ => return Err(PyValueError::new_err(format!("unknown format of names: {style:?}"))),
+        };
+        self.graph.style_names(style);
+        Ok(())
+    }
+
+    /// Make a column for each metric; the labels, and what should be known about the figures.
+    fn derive(
+        &mut self,
+        py: Python<'_>,
+        metrics: Vec<String>,
+    ) -> PyResult<(Vec<String>, Vec<String>)> {
+        let derived = py.detach(|| self.graph.derive(&metrics));
+        let derived = derived.map_err(|error| bad_metric(&error))?;
+        Ok((derived.labels, derived.notes))
+    }
+
+    /// The graph that a filter leaves; the threshold is one of the column `metric`.
+    #[pyo3(signature = (include, exclude, threshold, metric))]
+    fn filter(
+        &self,
+        py: Python<'_>,
+        include: Option<String>,
+        exclude: Option<String>,
+        threshold: Option<f64>,
+        metric: &str,
+    ) -> PyResult<Self> {
+        let filter = filter(include, exclude, threshold);
+        let graph = py.detach(|| self.graph.filter(&filter, metric));
+        Ok(graph.map_err(|error| bad_filter(&error))?.into())
+    }
+
+    /// Whether the same filter keeps each node.
+    #[pyo3(signature = (include, exclude, threshold, metric))]
+    fn passing(
+        &self,
+        py: Python<'_>,
+        include: Option<String>,
+        exclude: Option<String>,
+        threshold: Option<f64>,
+        metric: &str,
+    ) -> PyResult<Vec<bool>> {
+        let filter = filter(include, exclude, threshold);
+        let is_kept = py.detach(|| self.graph.passing(&filter, metric));
+        is_kept.map_err(|error| bad_filter(&error))
+    }
+
+    /// The graph of the nodes that are kept.
+    fn squash(&self, py: Python<'_>, is_kept: Vec<bool>) -> PyResult<Self> {
+        let count = self.graph.nodes().len();
+        if is_kept.len() != count {
+            let message = format!("{} flags for {count} nodes", is_kept.len());
+            return Err(PyValueError::new_err(message));
+        }
+        Ok(py.detach(|| self.graph.squash(&is_kept)).into())
+    }
+
+    /// Both graphs' nodes, with `self operator other` in the columns; `operator` is one of `+-*/`.
+    #[pyo3(signature = (other, operator, labels=None))]
+    fn combine(
+        &self,
+        py: Python<'_>,
+        other: &Self,
+        operator: &str,
+        labels: Option<Vec<String>>,
+    ) -> PyResult<Self> {
+        let operator = match operator {
+            "+" => Operator::Add,
+            "-" => Operator::Subtract,
+            "*" => Operator::Multiply,
+            "/" => Operator::Divide,
+            _ => return Err(PyValueError::new_err(format!("unknown operator {operator:?}"))),
+        };
+        let combined = py.detach(|| self.graph.combine(&other.graph, operator, labels.as_deref()));
+        Ok(combined.into())
+    }
+
+    /// What changed since `before`: four columns for each label.
+    fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> Self {
+        py.detach(|| self.graph.difference(&before.graph, &labels)).into()
+    }
+
+    /// One line for each node above `depth`: its columns, with `precision` digits, and its name or
+    /// its entry in `names`.
+    #[pyo3(signature = (labels, depth, precision, has_short_names, names=None))]
+    fn tree(
+        &self,
+        py: Python<'_>,
+        labels: Vec<String>,
+        depth: usize,
+        precision: usize,
+        has_short_names: bool,
+        names: Option<Vec<String>>,
+    ) -> PyResult<String> {
+        if let Some(names) = names {
+            let mut renamed = self.copy(py);
+            renamed.set_names(names)?;
+            return renamed.tree(py, labels, depth, precision, has_short_names, None);
+        }
+        let column = |label: &String| {
+            self.graph.column(label).ok_or_else(|| PyKeyError::new_err(label.clone()))
+        };
+        let columns: Vec<Cells> = labels.iter().map(column).collect::<PyResult<_>>()?;
+        let style = lines::Style { precision, has_short_names, has_marks: true };
+        let mut text = Vec::new();
+        py.detach(|| {
+            let rows = lines::Rows::new(&self.graph, lines::Order::Name, None, depth);
+            lines::write_tree(&mut text, &self.graph, &columns, &rows, style)
+        })?;
+        Ok(String::from_utf8(text)?)
+    }
+
+    /// Write a file, whole or not at all; `format` is `hatchet` or `hatchet_msgpack`.
+    fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
+        let format = file::format(format)?;
+        let written = py.detach(|| file::write(&self.graph.to_profile(), format, &path));
+        written.map_err(|error| os_error(error, &path))
+    }
+
+    /// The content of such a file.
+    fn to_bytes<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let format = file::format(format)?;
+        let mut content = Vec::new();
+        py.detach(|| hatchet::write(&self.graph.to_profile(), format, &mut content))?;
+        Ok(PyBytes::new(py, &content))
+    }
+}
+
+fn filter(include: Option<String>, exclude: Option<String>, threshold: Option<f64>) -> Filter {
+    Filter { include, exclude, threshold: threshold.map(Threshold::Value) }
+}
+
+fn texts(texts: impl IntoIterator<Item = Arc<str>>) -> Vec<String> {
+    texts.into_iter().map(|text| text.as_ref().to_owned()).collect()
+}

@@ -1,0 +1,40 @@
+//! How fast devices can be.
+
+use marey_query::peaks::{self, NoPeak};
+use pyo3::prelude::*;
+
+/// The most floating-point operations in a second, and why that is NaN if it is.
+#[pyfunction]
+pub(crate) fn max_flops(
+    family: &str,
+    arch: &str,
+    width: u32,
+    num_sms: f64,
+    clock: f64,
+) -> (f64, Option<String>) {
+    with_note(peaks::max_flops(family, arch, width, num_sms, clock))
+}
+
+/// The most bytes in a second, and why that is NaN if it is.
+#[pyfunction]
+pub(crate) fn max_bps(
+    family: &str,
+    arch: &str,
+    bus_width: f64,
+    clock: f64,
+) -> (f64, Option<String>) {
+    with_note(peaks::max_bps(family, arch, bus_width, clock))
+}
+
+/// Family, name and sources of every architecture that has peaks.
+#[pyfunction]
+pub(crate) fn architectures() -> Vec<(&'static str, &'static str, &'static str)> {
+    peaks::architectures().map(|known| (known.family, known.name, known.doc)).collect()
+}
+
+fn with_note(peak: Result<f64, NoPeak>) -> (f64, Option<String>) {
+    match peak {
+        Ok(rate) => (rate, None),
+        Err(unknown) => (f64::NAN, Some(unknown.to_string())),
+    }
+}

@@ -1,0 +1,288 @@
+//! JSON as a row of words, with the numbers that Python's `json` module has beyond it: `NaN`,
+//! `Infinity` and `-Infinity`.
+
+mod number;
+mod text;
+
+use super::error::{Cause, Fault, Place};
+use super::source::Source;
+use super::token::{Token, Tokens};
+
+pub(super) struct JsonTokens<'a> {
+    source: Source<'a>,
+    /// Bytes before the last word.
+    start: u64,
+    line: Line,
+    open: Vec<Container>,
+    expect: Expect,
+    /// The last text that had escapes.
+    unescaped: String,
+}
+
+/// The line that is being read.
+#[derive(Clone, Copy)]
+struct Line {
+    /// From 1.
+    number: u64,
+    /// Bytes before it.
+    start: u64,
+}
+
+impl Line {
+    const fn place(self, byte: u64) -> Place {
+        Place { byte, line_and_column: Some((self.number, byte - self.start + 1)) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Container {
+    List,
+    Map,
+}
+
+/// What the grammar allows next.
+#[derive(Clone, Copy)]
+enum Expect {
+    Value,
+    ItemOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+}
+
+impl Expect {
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::Value => "a value",
+            Self::ItemOrEnd => "a value or `]`",
+            Self::Key => "a key",
+            Self::KeyOrEnd => "a key or `}`",
+            Self::Colon => "`:`",
+            Self::CommaOrEnd => "`,` or the end of the list or map",
+        }
+    }
+}
+
+impl Tokens for JsonTokens<'_> {
+    fn next(&mut self) -> Result<Token<'_>, Fault> {
+        let byte = self.next_but_separator()?;
+        let inside = self.open.last().copied();
+        match (self.expect, byte) {
+            (Expect::Key | Expect::KeyOrEnd, b'"') => {
+                self.expect = Expect::Colon;
+                self.text().map(Token::Key)
+            }
+            (Expect::Value | Expect::ItemOrEnd, b'"') => {
+                self.expect = Expect::CommaOrEnd;
+                self.text().map(Token::Text)
+            }
+            (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if inside == Some(Container::Map) => {
+                Ok(self.close(Token::MapEnd))
+            }
+            (Expect::CommaOrEnd | Expect::ItemOrEnd, b']') if inside == Some(Container::List) => {
+                Ok(self.close(Token::ListEnd))
+            }
+            (Expect::Value | Expect::ItemOrEnd, b'{') => Ok(self.open(Container::Map)),
+            (Expect::Value | Expect::ItemOrEnd, b'[') => Ok(self.open(Container::List)),
+            (Expect::Value | Expect::ItemOrEnd, _) => {
+                let expected = self.expect.describe();
+                self.expect = Expect::CommaOrEnd;
+                self.scalar(byte, expected)
+            }
+            (expect, _) => Err(self.unexpected_byte(expect.describe(), byte)),
+        }
+    }
+
+    fn place(&self) -> Place {
+        self.line.place(self.start)
+    }
+
+    fn finish(&mut self) -> Result<(), Fault> {
+        match self.skip_blanks() {
+            Some(_) => Err(self.fault(Cause::TrailingBytes)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> JsonTokens<'a> {
+    /// Starts at the first byte that is not blank, if a profile, or what is taken for one, can
+    /// start with it.
+    pub(super) fn new(source: Source<'a>) -> Result<Self, Fault> {
+        let mut tokens = Self {
+            source,
+            start: 0,
+            line: Line { number: 1, start: 0 },
+            open: Vec::new(),
+            expect: Expect::Value,
+            unescaped: String::new(),
+        };
+        let cause = match tokens.skip_blanks() {
+            Some(b'[' | b'{') => return Ok(tokens),
+            Some(_) => Cause::NotAProfile,
+            None => Cause::Empty,
+        };
+        Err(Fault { place: Place { byte: tokens.start, line_and_column: None }, cause })
+    }
+
+    /// The next byte that is neither blank nor a colon or comma in its place; a word starts here.
+    fn next_but_separator(&mut self) -> Result<u8, Fault> {
+        loop {
+            let byte = self.skip_blanks().ok_or_else(|| self.fault(Cause::UnexpectedEnd))?;
+            self.expect = match (self.expect, byte) {
+                (Expect::Colon, b':') => Expect::Value,
+                (Expect::CommaOrEnd, b',') => match self.open.last() {
+                    Some(Container::Map) => Expect::Key,
+                    _ => Expect::Value,
+                },
+                _ => return Ok(byte),
+            };
+            self.source.consume(1);
+        }
+    }
+
+    /// Consumes blanks and counts lines: no other word can hold a line break.
+    fn skip_blanks(&mut self) -> Option<u8> {
+        loop {
+            let base = self.source.offset();
+            let rest = self.source.rest();
+            let mut at = 0;
+            while let Some(&byte) = rest.get(at) {
+                match byte {
+                    b' ' => {
+                        // Half of a file is margins.
+                        while rest.get(at..at + 8) == Some(b"        ") {
+                            at += 8;
+                        }
+                        at += usize::from(rest.get(at) == Some(&b' '));
+                    }
+                    b'\n' => {
+                        at += 1;
+                        self.line = Line { number: self.line.number + 1, start: base + at as u64 };
+                    }
+                    b'\r' | b'\t' => at += 1,
+                    _ => {
+                        self.source.consume(at);
+                        self.start = base + at as u64;
+                        return Some(byte);
+                    }
+                }
+            }
+            self.source.consume(at);
+            self.start = base + at as u64;
+            if !self.source.more() {
+                return None;
+            }
+        }
+    }
+
+    fn open(&mut self, container: Container) -> Token<'static> {
+        self.source.consume(1);
+        self.open.push(container);
+        let (token, expect) = match container {
+            Container::List => (Token::ListStart, Expect::ItemOrEnd),
+            Container::Map => (Token::MapStart, Expect::KeyOrEnd),
+        };
+        self.expect = expect;
+        token
+    }
+
+    fn close(&mut self, token: Token<'static>) -> Token<'static> {
+        self.source.consume(1);
+        self.open.pop();
+        self.expect = Expect::CommaOrEnd;
+        token
+    }
+
+    fn scalar(&mut self, byte: u8, expected: &'static str) -> Result<Token<'static>, Fault> {
+        match byte {
+            b'-' if self.source.peek(1) == Some(b'I') => {
+                self.word("`-Infinity`", Token::Float(f64::NEG_INFINITY))
+            }
+            b'-' | b'0'..=b'9' => self.number(),
+            b'n' => self.word("`null`", Token::Null),
+            b't' => self.word("`true`", Token::Bool(true)),
+            b'f' => self.word("`false`", Token::Bool(false)),
+            b'N' => self.word("`NaN`", Token::Float(f64::NAN)),
+            b'I' => self.word("`Infinity`", Token::Float(f64::INFINITY)),
+            _ => Err(self.unexpected_byte(expected, byte)),
+        }
+    }
+
+    fn word(
+        &mut self,
+        quoted: &'static str,
+        token: Token<'static>,
+    ) -> Result<Token<'static>, Fault> {
+        let word = quoted.trim_matches('`');
+        for (ahead, expected) in word.bytes().enumerate() {
+            match self.source.peek(ahead) {
+                Some(found) if found == expected => {}
+                Some(found) => {
+                    let cause = Cause::UnexpectedByte { expected: quoted, found };
+                    return Err(self.fault_at(self.start + ahead as u64, cause));
+                }
+                None => return Err(self.ends_early()),
+            }
+        }
+        self.source.consume(word.len());
+        Ok(token)
+    }
+
+    fn number(&mut self) -> Result<Token<'static>, Fault> {
+        let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let length = self.source.run(1, is_part);
+        number::parse(self.source.take(length)).map_err(|cause| self.fault(cause))
+    }
+
+    fn text(&mut self) -> Result<&str, Fault> {
+        self.source.consume(1);
+        let (length, has_escape) = self.text_length()?;
+        let (line, start) = (self.line, self.start + 1);
+        let raw = &self.source.take(length + 1)[..length];
+        let (at, cause) = match std::str::from_utf8(raw) {
+            Err(error) => (error.valid_up_to(), Cause::NotUtf8),
+            Ok(text) if !has_escape => return Ok(text),
+            Ok(text) => match text::unescape(text, &mut self.unescaped) {
+                Ok(()) => return Ok(&self.unescaped),
+                Err(fault) => fault,
+            },
+        };
+        Err(Fault { place: line.place(start + at as u64), cause })
+    }
+
+    /// Bytes before the closing quote, and whether there is an escape among them.
+    fn text_length(&mut self) -> Result<(usize, bool), Fault> {
+        let mut has_escape = false;
+        let mut length = 0;
+        loop {
+            length = self.source.run(length, |byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+            match self.source.rest().get(length).copied() {
+                Some(b'"') => return Ok((length, has_escape)),
+                Some(b'\\') if self.source.has(length + 2) => {
+                    has_escape = true;
+                    length += 2;
+                }
+                Some(b'\\') | None => return Err(self.ends_early()),
+                Some(found) => {
+                    let offset = self.source.offset() + length as u64;
+                    return Err(self.fault_at(offset, Cause::ControlCharacter { found }));
+                }
+            }
+        }
+    }
+
+    fn unexpected_byte(&self, expected: &'static str, found: u8) -> Fault {
+        self.fault(Cause::UnexpectedByte { expected, found })
+    }
+
+    fn ends_early(&self) -> Fault {
+        self.fault_at(self.source.end_offset(), Cause::UnexpectedEnd)
+    }
+
+    /// A fault on the line that is being read.
+    fn fault_at(&self, offset: u64, cause: Cause) -> Fault {
+        Fault { place: self.line.place(offset), cause }
+    }
+}

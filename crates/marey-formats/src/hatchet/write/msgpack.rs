@@ -1,0 +1,99 @@
+//! `MessagePack`, each number and length in the shortest form of its kind.
+
+use std::io::{self, Write};
+
+use super::document::Words;
+
+pub(super) struct Msgpack<W> {
+    out: W,
+}
+
+impl<W: Write> Msgpack<W> {
+    pub(super) const fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> io::Result<()> {
+        self.out.write_all(&[tag])?;
+        self.out.write_all(&bytes)
+    }
+
+    /// Writes a length: in the tag where it is small, else in two or four bytes behind it.
+    fn length(&mut self, length: usize, small: u8, limit: u8, tags: [u8; 2]) -> io::Result<()> {
+        match (u8::try_from(length), u16::try_from(length), u32::try_from(length)) {
+            (Ok(length), ..) if length < limit => self.out.write_all(&[small | length]),
+            (_, Ok(length), _) => self.tagged(tags[0], length.to_be_bytes()),
+            (.., Ok(length)) => self.tagged(tags[1], length.to_be_bytes()),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "MessagePack ends at 2^32 items")),
+        }
+    }
+}
+
+impl<W: Write> Words for Msgpack<W> {
+    const SORTED: bool = false;
+
+    fn map(&mut self, length: usize) -> io::Result<()> {
+        self.length(length, 0x80, 16, [0xde, 0xdf])
+    }
+
+    fn end_map(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&mut self, length: usize) -> io::Result<()> {
+        self.length(length, 0x90, 16, [0xdc, 0xdd])
+    }
+
+    fn end_list(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn key(&mut self, key: &str) -> io::Result<()> {
+        self.text(key)
+    }
+
+    fn null(&mut self) -> io::Result<()> {
+        self.out.write_all(&[0xc0])
+    }
+
+    fn truth(&mut self, value: bool) -> io::Result<()> {
+        self.out.write_all(&[if value { 0xc3 } else { 0xc2 }])
+    }
+
+    fn int(&mut self, value: i64) -> io::Result<()> {
+        match value {
+            0.. => self.count(value.cast_unsigned()),
+            -32..0 => self.out.write_all(&(value as i8).to_be_bytes()),
+            _ => match (i16::try_from(value), i32::try_from(value)) {
+                (Ok(value), _) => self.tagged(0xd1, value.to_be_bytes()),
+                (_, Ok(value)) => self.tagged(0xd2, value.to_be_bytes()),
+                _ => self.tagged(0xd3, value.to_be_bytes()),
+            },
+        }
+    }
+
+    fn count(&mut self, value: u64) -> io::Result<()> {
+        match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {
+            (Ok(value @ ..0x80), ..) => self.out.write_all(&[value]),
+            (Ok(value), ..) => self.tagged(0xcc, [value]),
+            (_, Ok(value), _) => self.tagged(0xcd, value.to_be_bytes()),
+            (.., Ok(value)) => self.tagged(0xce, value.to_be_bytes()),
+            _ => self.tagged(0xcf, value.to_be_bytes()),
+        }
+    }
+
+    fn real(&mut self, value: f64) -> io::Result<()> {
+        self.tagged(0xcb, value.to_be_bytes())
+    }
+
+    fn text(&mut self, value: &str) -> io::Result<()> {
+        self.length(value.len(), 0xa0, 32, [0xda, 0xdb])?;
+        self.out.write_all(value.as_bytes())
+    }
+
+    fn on_one_line(&mut self, _is_on_one_line: bool) {}
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

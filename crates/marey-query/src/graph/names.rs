@@ -1,0 +1,80 @@
+//! Shorter forms of frame names such as `/home/me/train.py:12@forward`.
+
+use std::sync::Arc;
+
+use super::Graph;
+
+/// How much of a frame's name is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameStyle {
+    /// All of it.
+    #[default]
+    Full,
+    /// What follows the last `/`: file, line and function.
+    FileFunctionLine,
+    /// What follows the last `:`: line and function.
+    FunctionLine,
+    /// File and function.
+    FileFunction,
+}
+
+impl NameStyle {
+    /// The name in this style.
+    pub fn apply(self, name: &str) -> String {
+        match self {
+            Self::Full => name.to_owned(),
+            Self::FileFunctionLine => after_last(name, '/').to_owned(),
+            Self::FunctionLine => after_last(name, ':').to_owned(),
+            Self::FileFunction => {
+                let before_colon = |text| str::split(text, ':').next().unwrap_or_default();
+                let file = before_colon(after_last(name, '/'));
+                format!("{file}@{}", before_colon(after_last(name, '@')))
+            }
+        }
+    }
+}
+
+impl Graph {
+    /// Shows names in another style. What the nodes are called does not change.
+    pub fn style_names(&mut self, style: NameStyle) {
+        if style != NameStyle::Full {
+            for node in &mut self.nodes {
+                node.name = style.apply(&node.name).into();
+            }
+        }
+    }
+
+    /// Sets what each node is shown as.
+    ///
+    /// # Panics
+    /// If there is not one name a node.
+    pub fn set_names(&mut self, names: impl ExactSizeIterator<Item = Arc<str>>) {
+        assert_eq!(names.len(), self.nodes.len(), "one name a node");
+        for (node, name) in self.nodes.iter_mut().zip(names) {
+            node.name = name;
+        }
+    }
+}
+
+fn after_last(text: &str, separator: char) -> &str {
+    text.rsplit(separator).next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_style_keeps_its_part() {
+        let name = "/home/me/train.py:12@forward";
+        for (style, expected) in [
+            (NameStyle::Full, name),
+            (NameStyle::FileFunctionLine, "train.py:12@forward"),
+            (NameStyle::FunctionLine, "12@forward"),
+            (NameStyle::FileFunction, "train.py@forward"),
+        ] {
+            assert_eq!(style.apply(name), expected);
+        }
+        assert_eq!(NameStyle::FileFunction.apply("kernel"), "kernel@kernel");
+    }
+}

@@ -1,0 +1,155 @@
+//! A graph as a profile again.
+
+use marey_model::context::ROOT_NAME;
+use marey_model::metric::MetricValue;
+use marey_model::profile::{self, Metric, NodeId, Profile};
+
+use super::{Graph, Own, column};
+
+impl Graph {
+    /// The profile that a viewer would show as this graph.
+    ///
+    /// Sums are left out: who reads the profile adds up anew. Other columns become metrics that are
+    /// not added up, without their value on the root, because a value there is the mark of a
+    /// metric that is. Several roots, or a root with a value of its own that is not added up, hang
+    /// from a new root. Sketches are not part of a graph.
+    #[must_use]
+    pub fn to_profile(&self) -> Profile {
+        let has_new_root = self.children(None).count() != 1 || self.has_exclusive_on_root();
+        let mut nodes = Vec::with_capacity(self.nodes.len() + usize::from(has_new_root));
+        if has_new_root {
+            nodes.push(profile::Node { name: ROOT_NAME.into(), kind: None, parent: None });
+        }
+        let mut places = vec![0; self.nodes.len()];
+        for at in self.first_seen_order() {
+            let node = &self.nodes[at];
+            let above = node.parent.map(|parent| NodeId(places[parent] as u32));
+            places[at] = nodes.len();
+            nodes.push(profile::Node {
+                name: node.name.clone(),
+                kind: node.kind,
+                parent: above.or(has_new_root.then_some(NodeId::ROOT)),
+            });
+        }
+        let own = self.own.iter().map(|own| own_metric(own, &places));
+        let others =
+            self.columns.iter().filter(|column| !self.is_sum(&column.label)).map(|other| {
+                let metric = column::sparse(other.label.clone(), &other.cells);
+                column::moved(&metric, |at| Some(places[at]).filter(|&place| place != 0))
+            });
+        let mut metrics: Vec<Metric> =
+            own.chain(others).filter(|metric| !metric.nodes.is_empty()).collect();
+        metrics.sort_by_key(|metric| metric.nodes.first().copied());
+        Profile {
+            nodes,
+            metrics,
+            sketches: Vec::new(),
+            devices: self.devices.clone(),
+            meta: self.meta.clone(),
+        }
+    }
+
+    fn has_exclusive_on_root(&self) -> bool {
+        let is_on_root = |own: &Own| own.metric.nodes.first() == Some(&NodeId::ROOT);
+        self.own.iter().any(|own| !own.is_inclusive && is_on_root(own))
+    }
+
+    /// Pre-order with siblings as the program met them.
+    fn first_seen_order(&self) -> Vec<usize> {
+        let last_seen_first = |node| {
+            let mut children: Vec<usize> = self.children(node).collect();
+            children.sort_unstable_by_key(|&child| std::cmp::Reverse(self.nodes[child].seen));
+            children
+        };
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut waiting = last_seen_first(None);
+        while let Some(at) = waiting.pop() {
+            order.push(at);
+            waiting.extend(last_seen_first(Some(at)));
+        }
+        order
+    }
+}
+
+fn own_metric(own: &Own, places: &[usize]) -> Metric {
+    let moved = column::moved(&own.metric, |at| Some(places[at]));
+    if !own.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {
+        return moved;
+    }
+    let mut marked = Metric::new(moved.key.clone());
+    marked.push(NodeId::ROOT, MetricValue::Int(0));
+    for (rank, &node) in moved.nodes.iter().enumerate() {
+        marked.push(node, moved.values.get(rank));
+    }
+    marked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Cells;
+
+    fn profile(nodes: &[(&str, Option<u32>)], metrics: Vec<Metric>) -> Profile {
+        let node = |&(name, parent): &(&str, Option<u32>)| profile::Node {
+            name: name.into(),
+            kind: None,
+            parent: parent.map(NodeId),
+        };
+        Profile { nodes: nodes.iter().map(node).collect(), metrics, ..Profile::default() }
+    }
+
+    fn metric(key: &str, values: &[(u32, i64)]) -> Metric {
+        let mut metric = Metric::new(key.into());
+        for &(node, value) in values {
+            metric.push(NodeId(node), MetricValue::Int(value));
+        }
+        metric
+    }
+
+    fn sample() -> Profile {
+        profile(
+            &[("ROOT", None), ("z", Some(0)), ("k", Some(1)), ("a", Some(0))],
+            vec![metric("time (ns)", &[(0, 0), (2, 5), (3, 7)]), metric("stream", &[(2, 1)])],
+        )
+    }
+
+    #[test]
+    fn what_was_read_is_written_in_the_order_first_seen() {
+        let sample = sample();
+        let written = Graph::new(sample.clone()).to_profile();
+        assert_eq!(written.check(), Ok(()));
+        assert_eq!(written, sample);
+    }
+
+    #[test]
+    fn a_derived_column_is_written_without_the_mark_of_a_sum() {
+        let mut graph = Graph::new(sample());
+        let label = graph.derive(&["time/ns"]).expect("there is a time").labels.remove(0);
+        let written = graph.to_profile();
+        let again = Graph::new(written);
+        assert_eq!(again.numbers("time (ns) (inc)"), graph.numbers("time (ns) (inc)"));
+        let cells = again.numbers(&label).expect("the derived column");
+        assert!(cells[0].is_nan());
+        assert_eq!(cells[1..], graph.numbers(&label).expect("the derived column")[1..]);
+    }
+
+    #[test]
+    fn what_has_no_plain_root_gets_one() {
+        let graph = Graph::new(sample());
+        let below_root = graph.squash(&[false, true, true, true]).to_profile();
+        assert_eq!(below_root.check(), Ok(()));
+        assert_eq!(below_root.nodes.len(), 4);
+        assert_eq!(below_root.metrics, sample().metrics);
+        let kernel = graph.squash(&[false, false, false, true]).to_profile();
+        let names: Vec<&str> = kernel.nodes.iter().map(|node| &*node.name).collect();
+        assert_eq!(names, ["ROOT", "k"]); // `stream` on the root would be added up
+        assert_eq!(kernel.metric("stream"), Some(&metric("stream", &[(1, 1)])));
+    }
+
+    #[test]
+    fn a_sum_that_was_set_is_not_written() {
+        let mut graph = Graph::new(sample());
+        graph.set_column("time (ns) (inc)", Cells::real(vec![1.0; 4]));
+        assert_eq!(graph.to_profile(), sample());
+    }
+}

@@ -1,0 +1,71 @@
+//! Sums of real numbers, bit for bit those of numpy, which Proton's viewer adds with.
+
+/// Numbers below this many are added one after the other, and so many are added side by side.
+const LANES: usize = 8;
+
+/// Numbers above this many are added half by half.
+const BLOCK: usize = 128;
+
+/// The sum of those terms that are numbers; NaN if none is.
+///
+/// Pairwise summation in numpy's grouping (`numpy.sum`: eight running sums, blocks of 128), whose
+/// error grows with the logarithm of the count.
+pub(super) fn sum(terms: &mut [f64]) -> f64 {
+    let mut has_number = false;
+    for term in terms.iter_mut() {
+        if term.is_nan() {
+            *term = 0.0;
+        } else {
+            has_number = true;
+        }
+    }
+    if has_number { pairwise(terms) } else { f64::NAN }
+}
+
+fn pairwise(terms: &[f64]) -> f64 {
+    if terms.len() < LANES {
+        // Of negative zeros the sum is one, too.
+        return terms.iter().fold(-0.0, |sum, term| sum + term);
+    }
+    if terms.len() <= BLOCK {
+        let mut chunks = terms.chunks_exact(LANES);
+        let mut lanes = [0.0; LANES];
+        if let Some(first) = chunks.next() {
+            lanes.copy_from_slice(first);
+        }
+        for chunk in chunks.by_ref() {
+            for (lane, term) in lanes.iter_mut().zip(chunk) {
+                *lane += term;
+            }
+        }
+        let quarter = |at: usize| lanes[at] + lanes[at + 1];
+        let whole = (quarter(0) + quarter(2)) + (quarter(4) + quarter(6));
+        return chunks.remainder().iter().fold(whole, |sum, term| sum + term);
+    }
+    let half = terms.len() / 2;
+    let (left, right) = terms.split_at(half - half % LANES);
+    pairwise(left) + pairwise(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grouping_is_that_of_numpy() {
+        // numpy.array([1e16 if i % 7 == 0 else 1.1 for i in range(300)]).sum()
+        let mut terms: Vec<f64> = (0..300).map(|at| if at % 7 == 0 { 1e16 } else { 1.1 }).collect();
+        assert_eq!(sum(&mut terms).to_bits(), NUMPY_SUM.to_bits());
+    }
+
+    /// Printed by numpy 2.4.
+    const NUMPY_SUM: f64 = 4.300_000_000_000_004_5e17;
+
+    #[test]
+    fn what_is_no_number_counts_for_nothing() {
+        assert!(sum(&mut [f64::NAN, f64::NAN]).is_nan());
+        assert_eq!(sum(&mut [f64::NAN, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert!(sum(&mut []).is_nan());
+        assert!(sum(&mut [f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    }
+}

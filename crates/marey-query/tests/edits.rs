@@ -1,0 +1,82 @@
+//! Columns that users change, take out and combine.
+
+use marey_model::metric::MetricValue;
+use marey_model::profile::{Metric, Node, NodeId, Profile};
+use marey_query::graph::{Cells, Filter, FilterError, Graph, MetricError, Operator, Threshold};
+
+const SUMS: &str = "time (ns) (inc)";
+
+/// `ROOT` above `a` and `b`, with these times and `stalled_long_scoreboard` on `a`.
+fn graph(a: i64, b: i64) -> Graph {
+    let node = |name: &str, parent| Node { name: name.into(), kind: None, parent };
+    let mut time = Metric::new("time (ns)".into());
+    for (at, value) in [0, a, b].into_iter().enumerate() {
+        time.push(NodeId(at as u32), MetricValue::Int(value));
+    }
+    let mut stalls = Metric::new("stalled_long_scoreboard".into());
+    stalls.push(NodeId(1), MetricValue::Int(9));
+    let root = Some(NodeId::ROOT);
+    Graph::new(Profile {
+        nodes: vec![node("ROOT", None), node("a", root), node("b", root)],
+        metrics: vec![time, stalls],
+        ..Profile::default()
+    })
+}
+
+#[test]
+fn sums_that_are_set_stand_until_they_are_made_anew() {
+    let mut changed = graph(1, 2);
+    changed.set_column(SUMS, Cells::Numbers { values: vec![7.0; 3], are_whole: true });
+    assert_eq!(changed.numbers(SUMS).unwrap(), [7.0; 3]);
+    let only_a = Filter { include: Some("a".into()), ..Filter::default() };
+    assert_eq!(changed.filter(&only_a, "").unwrap().numbers(SUMS).unwrap(), [1.0, 1.0]);
+    changed.set_column("time (ns)", Cells::Values(vec![None, Some(MetricValue::Int(5)), None]));
+    changed.update_sums();
+    assert_eq!(changed.numbers(SUMS).unwrap()[..2], [5.0, 5.0]);
+}
+
+#[test]
+fn a_metric_that_is_taken_out_leaves_its_sums() {
+    let mut without_own = graph(1, 2);
+    without_own.remove_column("time (ns)");
+    assert!(without_own.column("time (ns)").is_none());
+    assert_eq!(without_own.numbers(SUMS).unwrap(), [3.0, 1.0, 2.0]);
+    let mut without_sums = graph(1, 2);
+    without_sums.remove_column(SUMS);
+    assert!(without_sums.column(SUMS).is_none());
+    assert_eq!(without_sums.numbers("time (ns)").unwrap(), [0.0, 1.0, 2.0]);
+    assert!(without_sums.inclusive().is_empty());
+}
+
+#[test]
+fn a_filter_adds_a_combined_metric_up_anew() {
+    let sum = graph(1, 2).combine(&graph(10, 20), Operator::Add, None);
+    assert_eq!(sum.numbers(SUMS).unwrap(), [33.0, 11.0, 22.0]);
+    let only_a = Filter { include: Some("a".into()), ..Filter::default() };
+    assert_eq!(sum.filter(&only_a, "").unwrap().numbers(SUMS).unwrap(), [11.0, 11.0]);
+    assert_eq!(sum.to_profile().check(), Ok(()));
+}
+
+#[test]
+fn every_part_of_a_filter_has_its_say_without_new_sums() {
+    let graph = graph(1, 2);
+    let filter = |include: &str, limit| Filter {
+        include: Some(include.into()),
+        threshold: Some(Threshold::Value(limit)),
+        ..Filter::default()
+    };
+    assert_eq!(graph.passing(&filter("a|b", 2.0), SUMS).unwrap(), [true, false, true]);
+    // After new sums the root would have 1.
+    assert_eq!(graph.passing(&filter("a", 3.0), SUMS).unwrap(), [true, false, false]);
+    let empty = graph.passing(&filter("b", 4.0), SUMS);
+    assert!(matches!(empty, Err(FilterError::Empty { .. })));
+}
+
+#[test]
+fn stall_reasons_go_by_their_documented_names() {
+    let mut graph = graph(1, 2);
+    let derived = graph.derive(&["StalledLongScoreboard", "StalledMemoryDependency"]).unwrap();
+    assert_eq!(derived.labels, ["stalled_long_scoreboard"; 2]);
+    let unknown = graph.derive(&["StalledNowhere"]);
+    assert!(matches!(unknown, Err(MetricError::Unknown { .. })));
+}

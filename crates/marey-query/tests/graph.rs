@@ -1,0 +1,489 @@
+//! What viewers rely on, by example and by property.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::fmt::Write;
+
+use marey_model::metric::MetricValue;
+use marey_model::profile::{Device, Metric, Node, NodeId, Profile};
+use marey_query::graph::{
+    Cells, Compared, Filter, FilterError, Graph, MetricError, NameStyle, Operator, Side, Threshold,
+    side_by_side,
+};
+use proptest::prelude::*;
+
+/// A profile from lines `name metric=value …`, two spaces a level. Words are texts.
+fn profile(text: &str) -> Profile {
+    let mut profile = Profile::default();
+    let mut path: Vec<NodeId> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let depth = (line.len() - line.trim_start().len()) / 2;
+        let mut words = line.split_whitespace();
+        let id = NodeId(profile.nodes.len() as u32);
+        path.truncate(depth);
+        let name = words.next().unwrap().into();
+        profile.nodes.push(Node { name, kind: None, parent: path.last().copied() });
+        path.push(id);
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap();
+            let value = value
+                .parse()
+                .map(MetricValue::Int)
+                .or_else(|_| value.parse().map(MetricValue::Float))
+                .unwrap_or_else(|_| MetricValue::Text(value.into()));
+            let known = profile.metrics.iter().position(|metric| &*metric.key == key);
+            let at = known.unwrap_or_else(|| {
+                profile.metrics.push(Metric::new(key.into()));
+                profile.metrics.len() - 1
+            });
+            profile.metrics[at].push(id, value);
+        }
+    }
+    profile.check().unwrap();
+    profile
+}
+
+fn graph(text: &str) -> Graph {
+    Graph::new(profile(text))
+}
+
+/// Every node with its columns, two spaces a level.
+fn show(graph: &Graph, labels: &[&str]) -> String {
+    let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
+    let mut text = String::new();
+    for (at, node) in graph.nodes().iter().enumerate() {
+        write!(text, "{}{}", "  ".repeat(node.depth), node.name).unwrap();
+        for column in &columns {
+            match column.get(at) {
+                None => text.push_str(" -"),
+                Some(MetricValue::Int(value)) => write!(text, " {value}").unwrap(),
+                Some(MetricValue::Float(value)) => write!(text, " {value:?}").unwrap(),
+                Some(MetricValue::Text(value)) => write!(text, " {value}").unwrap(),
+                Some(list) => write!(text, " {list:?}").unwrap(),
+            }
+        }
+        let side = match node.side {
+            Side::Both => "",
+            Side::Left => " <",
+            Side::Right => " >",
+        };
+        writeln!(text, "{side}").unwrap();
+    }
+    text
+}
+
+const STEP: &str = "
+ROOT time(ns)=0 count=0
+  step
+    forward time(ns)=1 note=hello
+      matmul time(ns)=30 count=3
+      add time(ns)=10 count=1
+    backward
+      matmul time(ns)=59 count=6
+";
+
+#[test]
+fn siblings_stand_by_name_and_what_is_on_the_root_adds_up() {
+    let graph = graph(STEP);
+    assert_eq!(
+        show(&graph, &["time(ns) (inc)", "time(ns)", "count (inc)", "note"]),
+        "ROOT 100 0 10 -
+  step 100 - 10 -
+    backward 59 - 6 -
+      matmul 59 59 6 -
+    forward 41 1 4 hello
+      add 10 10 1 -
+      matmul 30 30 3 -
+"
+    );
+    assert_eq!(
+        graph.inclusive().iter().map(|key| &**key).collect::<Vec<_>>(),
+        ["time(ns)", "count"]
+    );
+    assert_eq!(graph.exclusive().iter().map(|key| &**key).collect::<Vec<_>>(), ["note"]);
+    let seen: Vec<usize> = graph.nodes().iter().map(|node| node.seen).collect();
+    assert_eq!(seen, [0, 1, 5, 6, 2, 4, 3]);
+    assert_eq!(graph.children(Some(1)).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(graph.children(None).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn launch_metadata_and_empty_leaves_are_left_out_and_nothing_that_was_measured() {
+    let some = graph(
+        "
+ROOT
+  empty
+    emptier
+  measured time(ns)=5
+    __proton_launch_metadata:k
+      k time(ns)=7
+  __proton_launch_metadata
+    k time(ns)=9
+  __proton_launch_metadata_like time(ns)=1
+",
+    );
+    assert_eq!(
+        show(&some, &["time(ns)"]),
+        "ROOT -\n  __proton_launch_metadata_like 1\n  measured 5\n"
+    );
+    assert_eq!(show(&Graph::new(profile("ROOT")), &[]), "ROOT\n");
+    let dropped = graph("ROOT\n  __proton_launch_metadata\n    k a=1 b=1\n  k b=1 c=1\n");
+    assert_eq!(dropped.exclusive().iter().map(|key| &**key).collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[test]
+fn times_rates_averages_and_shares_follow_their_formulas() {
+    let mut graph = graph(
+        "
+ROOT time(us)=0 count=0 bytes=0 flops16=0
+  k time(us)=2000 count=4 bytes=6000000000 flops16=1e12 cpu_time(ms)=8 wait(s)=3
+  l time(us)=2000 count=4 bytes=2000000000 flops16=3e12 wait(s)=1
+",
+    );
+    let asked = [
+        "time/ms",
+        "avg_time/us",
+        "gbyte/s",
+        "TFLOP16/s",
+        "time/%",
+        "cpu_time/s",
+        "wait/%",
+        "wait/ms",
+        "Count",
+        "bytes",
+    ];
+    let derived = graph.derive(&asked).unwrap();
+    assert_eq!(
+        derived.labels,
+        [
+            "time/ms (inc)",
+            "avg_time/us (inc)",
+            "gbyte/s (inc)",
+            "tflop16/s (inc)",
+            "time/% (inc)",
+            "cpu_time/s (inc)",
+            "wait/%",
+            "wait/ms",
+            "count (inc)",
+            "bytes (inc)",
+        ]
+    );
+    // The order of the operations is Proton's, not the one that rounds least.
+    let at = |label: &str| -> Vec<f64> {
+        graph.numbers(label).unwrap().iter().map(|value| (value * 1e9).round() / 1e9).collect()
+    };
+    assert_eq!(at("time/ms (inc)"), [4.0, 2.0, 2.0]);
+    assert_eq!(at("avg_time/us (inc)"), [500.0, 500.0, 500.0]);
+    assert_eq!(at("gbyte/s (inc)"), [2000.0, 3000.0, 1000.0]);
+    assert_eq!(at("tflop16/s (inc)"), [1000.0, 500.0, 1500.0]);
+    assert_eq!(at("time/% (inc)"), [100.0, 50.0, 50.0]);
+    assert_eq!(at("cpu_time/s (inc)")[1].to_bits(), 0.008_f64.to_bits());
+    assert_eq!(at("wait/%")[1..], [75.0, 25.0]);
+    assert_eq!(at("wait/ms")[1..], [3000.0, 1000.0]);
+}
+
+#[test]
+fn words_of_ours_mean_what_comes_nearest() {
+    let mut gpu = graph(STEP);
+    let labels = gpu.derive(&["total", "self", "calls"]).unwrap().labels;
+    assert_eq!(labels, ["time(ns) (inc)", "time(ns)", "count (inc)"]);
+    let mut host = graph(
+        "
+ROOT tokens=0
+  a tokens=4 wall_count=2 wall_total(ns)=20 wall_p50(ns)=9
+",
+    );
+    let labels = host.derive(&["calls", "count", "TOKENS", "tokens/%"]).unwrap().labels;
+    assert_eq!(labels, ["wall_count", "wall_count", "tokens (inc)", "tokens/% (inc)"]);
+}
+
+#[test]
+fn a_metric_that_is_not_there_names_the_nearest() {
+    let mut graph = graph(STEP);
+    let MetricError::Unknown { metric, nearest, available } = graph.derive(&["coutn"]).unwrap_err()
+    else {
+        panic!("another error");
+    };
+    assert_eq!((metric.as_str(), nearest[0].as_str()), ("coutn", "count"));
+    assert!(available.contains(&"time".to_owned()));
+    assert!(!available.contains(&"util".to_owned()));
+    assert_eq!(
+        graph.derive(&["nothing like it"]).unwrap_err().to_string(),
+        "Metric nothing like it is not found. Use the --list flag to list available metrics"
+    );
+    assert!(matches!(graph.derive(&["count/ms"]), Err(MetricError::Unit { .. })));
+    assert!(matches!(graph.derive(&["note/%"]), Err(MetricError::NotANumber { .. })));
+}
+
+#[test]
+fn util_is_the_larger_share_and_says_what_it_does_not_know() {
+    let device = |id: &str, arch: &str| Device {
+        family: "CUDA".into(),
+        id: id.into(),
+        arch: Some(arch.into()),
+        bus_width_bits: Some(6144),
+        clock_rate_khz: Some(1_980_000),
+        memory_clock_rate_khz: Some(2_619_000),
+        num_sms: Some(132),
+    };
+    let mut profile = profile(
+        "
+ROOT time(ns)=0 flops16=0 bytes=0
+  compute time(ns)=1000000 flops16=494115789473.68 device_id=0x device_type=CUDA
+  memory time(ns)=1000000 flops16=1.0 bytes=1005696000 device_id=0x device_type=CUDA
+  elsewhere time(ns)=1000000 flops16=1.0 bytes=1 device_id=9x device_type=CUDA
+  unknown time(ns)=1000000 flops16=1e12 bytes=1 device_id=1x device_type=CUDA
+",
+    );
+    profile.devices = vec![device("0x", "90"), device("1x", "77")];
+    let mut graph = Graph::new(profile);
+    let derived = graph.derive(&["util"]).unwrap();
+    let util = graph.numbers("util").unwrap();
+    let of = |name: &str| util[graph.nodes().iter().position(|node| &*node.name == name).unwrap()];
+    assert!((of("compute") - 0.5).abs() < 1e-3, "{}", of("compute"));
+    assert!((of("memory") - 0.25).abs() < 1e-3, "{}", of("memory"));
+    assert!(of("ROOT").is_nan() && of("unknown").is_nan());
+    assert_eq!(of("elsewhere").to_bits(), 0.0_f64.to_bits());
+    assert_eq!(derived.notes.len(), 2, "{:?}", derived.notes);
+    assert!(derived.notes.iter().any(|note| note.contains("77")));
+}
+
+#[test]
+fn filters_add_the_profiles_metrics_up_anew_and_leave_derived_ones() {
+    let mut graph = graph(STEP);
+    graph.derive(&["time/%"]).unwrap();
+    let filtered = |filter: Filter| {
+        let left = graph.filter(&filter, "time(ns) (inc)").unwrap();
+        show(&left, &["time(ns) (inc)", "time/% (inc)"])
+    };
+    assert_eq!(
+        filtered(Filter { include: Some("for".into()), ..Filter::default() }),
+        "ROOT 41 100.0\n  step 41 100.0\n    forward 41 41.0\n      add 10 10.0\n      matmul 30 30.0\n"
+    );
+    assert_eq!(
+        filtered(Filter { exclude: Some("ackward|matmul".into()), ..Filter::default() }),
+        "ROOT 11 100.0\n  step 11 100.0\n    backward - 59.0\n    forward 11 41.0\n      add 10 10.0\n"
+    );
+    let reaching = |threshold| Filter { threshold: Some(threshold), ..Filter::default() };
+    let large = "ROOT 60 100.0\n  step 60 100.0\n    backward 59 59.0\n      matmul 59 59.0\n    forward 1 41.0\n";
+    assert_eq!(filtered(reaching(Threshold::Value(41.0))), large);
+    assert_eq!(filtered(reaching(Threshold::Percent(41.0))), large);
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_or_is_no_pattern_says_so() {
+    let graph = graph(STEP);
+    let failure = |include: Option<&str>, exclude: Option<&str>, threshold| {
+        let filter = Filter {
+            include: include.map(Into::into),
+            exclude: exclude.map(Into::into),
+            threshold,
+        };
+        graph.filter(&filter, "time(ns) (inc)").unwrap_err()
+    };
+    assert_eq!(
+        failure(Some("tep"), None, None).to_string(),
+        "nothing is left of the profile: no name matches `tep`"
+    );
+    assert!(failure(None, Some("ROOT"), None).to_string().contains("matches every root"));
+    assert!(matches!(failure(None, None, Some(Threshold::Value(1e9))), FilterError::Empty { .. }));
+    assert!(matches!(failure(Some("("), None, None), FilterError::Pattern { .. }));
+    assert!(
+        graph
+            .filter(&Filter { include: Some(r"(?!f)\w+ward".into()), ..Filter::default() }, "")
+            .is_ok()
+    );
+}
+
+#[test]
+fn squashing_hangs_nodes_higher_and_merges_what_has_one_name() {
+    let graph = graph(STEP);
+    let is_kept: Vec<bool> = graph
+        .nodes()
+        .iter()
+        .map(|node| !matches!(&*node.name, "step" | "forward" | "backward"))
+        .collect();
+    assert_eq!(
+        show(&graph.squash(&is_kept), &["time(ns)", "count"]),
+        "ROOT 0 0\n  add 10 1\n  matmul 89 9\n"
+    );
+    let is_kept: Vec<bool> = graph.nodes().iter().map(|node| node.depth >= 2).collect();
+    let forest = graph.squash(&is_kept);
+    assert_eq!(forest.children(None).count(), 2);
+}
+
+const LATER: &str = "
+ROOT time(ns)=0 count=0
+  step
+    forward time(ns)=2
+      matmul time(ns)=20 count=3
+      fused time(ns)=5 count=1
+";
+
+#[test]
+fn a_difference_marks_sides_by_hatchets_rules() {
+    let labels = ["time(ns) (inc)".to_owned()];
+    let less = graph(LATER).combine(&graph(STEP), Operator::Subtract, Some(&labels));
+    assert_eq!(
+        show(&less, &["time(ns) (inc)"]),
+        "ROOT -73.0
+  step -73.0
+    backward - >
+      matmul - >
+    forward -14.0
+      add - >
+      fused 5.0 <
+      matmul -10.0
+"
+    );
+    let all = graph(LATER).combine(&graph(STEP), Operator::Divide, None);
+    assert_eq!(all.numbers("time(ns)").unwrap()[4].to_bits(), 2.0_f64.to_bits());
+    assert!(all.column("note").unwrap().get(4).is_some());
+}
+
+#[test]
+fn a_comparison_gives_both_values_their_difference_and_ratio() {
+    let labels = ["time(ns) (inc)".to_owned()];
+    let changed = graph(LATER).difference(&graph(STEP), &labels);
+    let Compared { before, after, difference, ratio } = Compared::of(&labels[0]);
+    assert_eq!(
+        show(&changed, &[&before, &after, &difference, &ratio]),
+        "ROOT 100.0 27.0 -73.0 0.27
+  step 100.0 27.0 -73.0 0.27
+    backward 59.0 - -59.0 - >
+      matmul 59.0 - -59.0 - >
+    forward 41.0 27.0 -14.0 0.6585365853658537
+      add 10.0 - -10.0 - >
+      fused - 5.0 5.0 - <
+      matmul 30.0 20.0 -10.0 0.6666666666666666
+"
+    );
+}
+
+#[test]
+fn graphs_stand_side_by_side() {
+    let both = side_by_side(&[("a", &graph(STEP)), ("b", &graph(LATER))], &["count (inc)".into()]);
+    assert_eq!(
+        show(&both, &["a: count (inc)", "b: count (inc)"]).lines().skip(4).collect::<Vec<_>>(),
+        ["    forward 4 4", "      add 1 - <", "      fused - 1 >", "      matmul 3 3"]
+    );
+}
+
+#[test]
+fn siblings_of_one_name_stay_two_until_a_filter() {
+    let text = "
+ROOT n=0
+  x n=1
+  x n=2
+    y n=4
+";
+    let twins = graph(text);
+    assert_eq!(show(&twins, &["n (inc)"]), "ROOT 7\n  x 1\n  x 6\n    y 4\n");
+    let with_itself = twins.combine(&twins, Operator::Subtract, None);
+    assert_eq!(with_itself.numbers("n (inc)").unwrap(), [0.0; 4]);
+    let filter = Filter { include: Some("x".into()), ..Filter::default() };
+    assert_eq!(show(&twins.filter(&filter, "").unwrap(), &["n (inc)"]), "ROOT 7\n  x 7\n    y 4\n");
+}
+
+#[test]
+fn whole_numbers_stay_exact_where_a_real_number_would_not() {
+    let big = (1_i64 << 53) + 1;
+    let graph = graph(&format!("ROOT stamp={big}\n  a stamp=1\n"));
+    assert_eq!(graph.column("stamp").unwrap().get(0), Some(MetricValue::Int(big)));
+    assert_eq!(graph.column("stamp (inc)").unwrap().get(0), Some(MetricValue::Int(big + 1)));
+}
+
+#[test]
+fn what_is_set_is_seen_and_names_may_be_shown_otherwise() {
+    let mut graph = graph("ROOT n=0\n  /a/f.py:3@g n=1\n");
+    graph.set_column("n", Cells::Numbers { values: vec![0.0, 5.0], are_whole: true });
+    graph.set_column("extra", Cells::Numbers { values: vec![1.0, f64::NAN], are_whole: false });
+    graph.style_names(NameStyle::FileFunction);
+    assert_eq!(show(&graph, &["n (inc)", "extra"]), "ROOT@ROOT 5 1.0\n  f.py@g 5 -\n");
+    assert_eq!(&*graph.nodes()[1].frame, "/a/f.py:3@g");
+}
+
+fn trees() -> impl Strategy<Value = Profile> {
+    let node = (0..1000_usize, 0..4_u8, proptest::option::of(-100..100_i64));
+    proptest::collection::vec(node, 0..60).prop_map(|nodes| {
+        // Children of random nodes, put into pre-order.
+        let mut children: Vec<Vec<usize>> = vec![Vec::new()];
+        for (at, (parent, ..)) in nodes.iter().enumerate() {
+            children.push(Vec::new());
+            children[parent % (at + 1)].push(at + 1);
+        }
+        let mut profile = Profile::default();
+        let mut metric = Metric::new("n".into());
+        let mut waiting = vec![(0, None)];
+        while let Some((at, parent)) = waiting.pop() {
+            let id = NodeId(profile.nodes.len() as u32);
+            let (name, value) = match at {
+                0 => ("ROOT".to_owned(), Some(0)),
+                at => (format!("f{}", nodes[at - 1].1), nodes[at - 1].2),
+            };
+            profile.nodes.push(Node { name: name.as_str().into(), kind: None, parent });
+            if let Some(value) = value {
+                metric.push(id, MetricValue::Int(value));
+            }
+            waiting.extend(children[at].iter().rev().map(|&child| (child, Some(id))));
+        }
+        profile.metrics.push(metric);
+        profile.check().unwrap();
+        profile
+    })
+}
+
+fn assert_sound(graph: &Graph) {
+    for (at, node) in graph.nodes().iter().enumerate() {
+        assert!(
+            node.parent.is_none_or(|parent| parent < at && graph.nodes()[parent].end >= node.end)
+        );
+        assert!(node.end > at && node.end <= graph.nodes().len());
+        let names: Vec<&str> =
+            graph.children(Some(at)).map(|child| &*graph.nodes()[child].frame).collect();
+        assert!(names.is_sorted());
+        assert!(graph.children(Some(at)).all(|child| graph.nodes()[child].parent == Some(at)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_measured_is_lost_and_the_root_has_the_whole(profile in trees()) {
+        let graph = Graph::new(profile.clone());
+        assert_sound(&graph);
+        let total: f64 = profile.metrics[0].nodes.iter().map(|&node| match profile.metrics[0].get(node) {
+            Some(MetricValue::Int(value)) => value as f64,
+            other => panic!("{other:?}"),
+        }).sum();
+        prop_assert_eq!(graph.numbers("n (inc)").unwrap()[0].to_bits(), (total + 0.0).to_bits());
+    }
+
+    #[test]
+    fn any_choice_of_nodes_gives_a_sound_graph_with_their_sum(profile in trees(), seed in any::<u64>()) {
+        let graph = Graph::new(profile.clone());
+        let is_kept: Vec<bool> =
+            (0..graph.nodes().len()).map(|at| seed.rotate_left(at as u32 * 7) & 1 == 1).collect();
+        let left = graph.squash(&is_kept);
+        assert_sound(&left);
+        let sum = |graph: &Graph, keep: &dyn Fn(usize) -> bool| -> f64 {
+            let values = graph.numbers("n").unwrap();
+            values.iter().enumerate().filter(|(at, value)| keep(*at) && !value.is_nan()).map(|(_, value)| value).sum()
+        };
+        let (kept, chosen) = (sum(&left, &|_| true), sum(&graph, &|at| is_kept[at]));
+        prop_assert!((kept - chosen).abs() < 1e-9);
+        prop_assert!(left.nodes().len() <= is_kept.iter().filter(|is_kept| **is_kept).count());
+    }
+
+    #[test]
+    fn a_union_holds_both_and_a_graph_less_itself_is_nothing(a in trees(), b in trees()) {
+        let (a, b) = (Graph::new(a), Graph::new(b));
+        let both = a.combine(&b, Operator::Add, None);
+        assert_sound(&both);
+        let only = |side| both.nodes().iter().filter(|node| node.side == side).count();
+        prop_assert_eq!(a.nodes().len(), only(Side::Both) + only(Side::Left));
+        prop_assert_eq!(b.nodes().len(), only(Side::Both) + only(Side::Right));
+        let nothing = a.combine(&a, Operator::Subtract, None);
+        prop_assert!(nothing.nodes().iter().all(|node| node.side == Side::Both));
+        prop_assert!(nothing.numbers("n (inc)").unwrap().iter().all(|value| value.is_nan() || *value == 0.0));
+    }
+}

@@ -1,0 +1,10 @@
+//! The binary `marey-viewer`: `marey view` under the name that Proton's users look for.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let code = marey::cli::viewer(std::env::args_os());
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

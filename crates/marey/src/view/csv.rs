@@ -1,0 +1,102 @@
+//! Rows as CSV, for programs. Names and texts are raw; a cell without a value is empty.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use csv::{ErrorKind, Writer};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_query::graph::{Cells, Compared, Graph};
+
+use super::choose::Chosen;
+use super::columns::change;
+use super::number::push;
+use super::rows::Rows;
+
+/// A part of the file: one profile, or the difference of two.
+pub(super) struct Part<'a> {
+    pub(super) file: &'a Path,
+    pub(super) graph: &'a Graph,
+    pub(super) rows: &'a Rows,
+}
+
+const FIXED: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind"];
+
+/// Writes one row a node, under a header. Parts without a metric have empty cells there.
+pub(super) fn write(
+    out: &mut impl Write,
+    parts: &[Part<'_>],
+    metrics: &[Chosen],
+    is_difference: bool,
+) -> io::Result<()> {
+    let labels: Vec<String> = if is_difference {
+        let four = |metric: &Chosen| {
+            let of = Compared::of(&metric.label);
+            [of.before, of.after, of.difference, of.ratio]
+        };
+        metrics.iter().flat_map(four).collect()
+    } else {
+        metrics.iter().map(|metric| metric.label.clone()).collect()
+    };
+    let changed: &[&str] = if is_difference { &["change"] } else { &[] };
+    let header = FIXED.iter().chain(changed).copied().chain(labels.iter().map(String::as_str));
+    let mut writer = Writer::from_writer(out);
+    writer.write_record(header).map_err(io_error)?;
+    for part in parts {
+        write_part(&mut writer, part, &labels, is_difference).map_err(io_error)?;
+    }
+    writer.flush()
+}
+
+fn write_part<W: Write>(
+    writer: &mut Writer<W>,
+    part: &Part<'_>,
+    labels: &[String],
+    is_difference: bool,
+) -> csv::Result<()> {
+    let columns: Vec<Option<Cells>> = labels.iter().map(|label| part.graph.column(label)).collect();
+    let file = part.file.to_string_lossy();
+    let mut cell = String::new();
+    for row in &part.rows.rows {
+        let node = &part.graph.nodes()[row.node];
+        writer.write_field(&*file)?;
+        for number in [Some(row.node), node.parent, Some(node.depth)] {
+            cell.clear();
+            if let Some(number) = number {
+                push(&mut cell, format_args!("{number}"));
+            }
+            writer.write_field(&cell)?;
+        }
+        writer.write_field(&*node.name)?;
+        writer.write_field(node.kind.map_or("", NodeKind::as_str))?;
+        if is_difference {
+            writer.write_field(change(node.side).unwrap_or_default())?;
+        }
+        for cells in &columns {
+            cell.clear();
+            if let Some(value) = cells.as_ref().and_then(|cells| cells.get(row.node)) {
+                push_value(&mut cell, &value);
+            }
+            writer.write_field(&cell)?;
+        }
+        writer.write_record(None::<&[u8]>)?;
+    }
+    Ok(())
+}
+
+fn push_value(cell: &mut String, value: &MetricValue) {
+    match value {
+        MetricValue::Int(value) => push(cell, format_args!("{value}")),
+        MetricValue::Float(value) => push(cell, format_args!("{value:?}")),
+        MetricValue::Text(value) => cell.push_str(value),
+        MetricValue::Ints(values) => push(cell, format_args!("{values:?}")),
+        MetricValue::Floats(values) => push(cell, format_args!("{values:?}")),
+    }
+}
+
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}

@@ -1,0 +1,212 @@
+//! Profiles as they are: one, or several side by side.
+
+use std::io;
+
+use marey_query::graph::{Filter, Graph, side_by_side};
+
+use super::args::{Form, ViewArgs};
+use super::choose::Chosen;
+use super::columns::Column;
+use super::largest::Largest;
+use super::load::{Loaded, quoted};
+use super::rows::Rows;
+use super::short_names::short_names;
+use super::show::{self, Tabled};
+use super::{csv, json, report};
+use crate::output::{Failure, Output, Stop};
+
+/// Shows every file; one that cannot be read does not hide the others.
+pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
+    let form = args.form(output.is_terminal);
+    let wanted = args.wanted(form);
+    let by_name = args.name_filter();
+    let load = |file| Loaded::new(file, &wanted).and_then(|shown| shown.narrow(&by_name));
+    let mut loaded = those_that_work(output, args.files.iter().map(|file| load(file)))?;
+    let is_joined = loaded.len() > 1 && matches!(form, Form::Lines | Form::Table);
+    if !is_joined {
+        let by_value = Filter { threshold: args.threshold(), ..Filter::default() };
+        let narrowed = loaded.into_iter().map(|shown| shown.narrow(&by_value));
+        loaded = those_that_work(output, narrowed)?;
+        for shown in &mut loaded {
+            shown.graph.style_names(args.name_style());
+        }
+    }
+    match (form, &loaded[..]) {
+        (_, []) => {}
+        (Form::Json, _) => write_json(args, output, &loaded)?,
+        (Form::Csv, _) => write_csv(args, output, &loaded)?,
+        (_, [one]) => write_one(args, output, form, one)?,
+        _ => write_several(args, output, form, &loaded)?,
+    }
+    for shown in &loaded {
+        report_rest(output, form, shown, loaded.len() > 1)?;
+    }
+    Ok(())
+}
+
+/// Reports the failures and gives the rest.
+fn those_that_work<T>(
+    output: &mut Output,
+    results: impl Iterator<Item = Result<T, Failure>>,
+) -> io::Result<Vec<T>> {
+    let mut good = Vec::new();
+    for result in results {
+        match result {
+            Ok(one) => good.push(one),
+            Err(failure) => output.error(&failure)?,
+        }
+    }
+    Ok(good)
+}
+
+fn write_json(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io::Result<()> {
+    for shown in loaded {
+        let rows = rows(args, Form::Json, shown);
+        let Loaded { file, graph, metrics, .. } = shown;
+        let hidden = shown.hidden + graph.nodes().len() - rows.len();
+        json::Document { file, before: None, graph, metrics, rows: &rows, hidden }
+            .write(output.data())?;
+    }
+    Ok(())
+}
+
+fn write_csv(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io::Result<()> {
+    let rows: Vec<Rows> = loaded.iter().map(|shown| rows(args, Form::Csv, shown)).collect();
+    let parts = loaded.iter().zip(&rows);
+    let parts: Vec<csv::Part<'_>> = parts
+        .map(|(shown, rows)| csv::Part { file: shown.file, graph: &shown.graph, rows })
+        .collect();
+    csv::write(output.data(), &parts, &metrics_of_all(loaded), false)
+}
+
+fn rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
+    let first = shown.metrics.first().and_then(|first| shown.graph.column(&first.label));
+    Rows::new(&shown.graph, args.order(form), first.as_ref(), args.levels(form))
+}
+
+fn write_one(
+    args: &ViewArgs,
+    output: &mut Output,
+    form: Form,
+    shown: &Loaded<'_>,
+) -> io::Result<()> {
+    let Loaded { graph, metrics, .. } = shown;
+    let count = if form == Form::Lines {
+        show::write_lines(args, output, graph, metrics, false)?
+    } else {
+        let paint = output.paint;
+        report::write_heading(output.data(), paint, None, shown.file, graph.meta())?;
+        write_table(args, output, graph, metrics, shown)?
+    };
+    report::note_hidden(args, output, shown.hidden, graph.nodes().len() - count)
+}
+
+fn write_several(
+    args: &ViewArgs,
+    output: &mut Output,
+    form: Form,
+    loaded: &[Loaded<'_>],
+) -> Result<(), Stop> {
+    let names = short_names(&loaded.iter().map(|shown| shown.file).collect::<Vec<_>>());
+    let all = metrics_of_all(loaded);
+    let labels: Vec<String> = all.iter().map(|metric| metric.label.clone()).collect();
+    let graphs: Vec<(&str, &Graph)> =
+        names.iter().zip(loaded).map(|(name, shown)| (&**name, &shown.graph)).collect();
+    let mut graph = side_by_side(&graphs, &labels);
+    let mut filtered: usize = loaded.iter().map(|shown| shown.hidden).sum();
+    if let Some(threshold) = args.threshold() {
+        let firsts = names
+            .iter()
+            .zip(loaded)
+            .filter_map(|(name, shown)| Some(shown.metrics.first()?.of_one(name).label));
+        let limit = Largest::new(threshold, &loaded.iter().collect::<Vec<_>>())?;
+        let left = limit.narrow(&graph, &firsts.collect::<Vec<_>>())?;
+        filtered += graph.nodes().len() - left.nodes().len();
+        graph = left;
+    }
+    graph.style_names(args.name_style());
+    let metrics = metrics_by_file(&all, &names, loaded);
+    let count = if form == Form::Lines {
+        show::write_lines(args, output, &graph, &metrics, false)?
+    } else {
+        let paint = output.paint;
+        for (name, shown) in names.iter().zip(loaded) {
+            report::write_heading(
+                output.data(),
+                paint,
+                Some(name),
+                shown.file,
+                shown.graph.meta(),
+            )?;
+        }
+        write_table(args, output, &graph, &metrics, &loaded[0])?
+    };
+    Ok(report::note_hidden(args, output, filtered, graph.nodes().len() - count)?)
+}
+
+/// Each metric, once for each file that has it.
+fn metrics_by_file(all: &[Chosen], names: &[String], loaded: &[Loaded<'_>]) -> Vec<Chosen> {
+    let mut metrics = Vec::new();
+    for metric in all {
+        let has = |shown: &Loaded<'_>| shown.metrics.iter().any(|own| own.label == metric.label);
+        let files = names.iter().zip(loaded).filter(|(_, shown)| has(shown));
+        metrics.extend(files.map(|(name, _)| metric.of_one(name)));
+    }
+    metrics
+}
+
+fn write_table(
+    args: &ViewArgs,
+    output: &mut Output,
+    graph: &Graph,
+    metrics: &[Chosen],
+    first: &Loaded<'_>,
+) -> io::Result<usize> {
+    let columns: Vec<Column> = metrics.iter().map(|metric| Column::value(graph, metric)).collect();
+    // Of a text nothing is a share.
+    let whole = first.metrics.first().and_then(|metric| {
+        let values = first.graph.numbers(&metric.label).ok()?;
+        Some(first.graph.whole(&metric.label, &values))
+    });
+    let tabled = Tabled { columns: &columns, first: metrics.first(), whole };
+    let count = show::write_table(args, output, graph, &tabled)?;
+    if metrics.iter().any(|metric| show::overflows(graph, metric)) {
+        output.warning("a sum of bytes is negative, which is usually an overflow")?;
+    }
+    Ok(count)
+}
+
+/// Every metric that a file shows, once.
+fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<Chosen> {
+    let mut all: Vec<Chosen> = Vec::new();
+    for metric in loaded.iter().flat_map(|shown| &shown.metrics) {
+        if !all.iter().any(|known| known.label == metric.label) {
+            all.push(metric.clone());
+        }
+    }
+    all
+}
+
+/// Says what the text does not show; JSON and CSV leave that to JSON's own fields.
+fn report_rest(
+    output: &mut Output,
+    form: Form,
+    shown: &Loaded<'_>,
+    has_others: bool,
+) -> io::Result<()> {
+    let whose = if has_others { format!("{}: ", quoted(shown.file)) } else { String::new() };
+    let meta = shown.graph.meta();
+    for note in &shown.notes {
+        output.warning(format_args!("{whose}{}", super::units::printable(note)))?;
+    }
+    if form == Form::Table {
+        report::warn_of_checkpoint(output, &whose, meta)?;
+    }
+    if matches!(form, Form::Table | Form::Lines) {
+        report::warn_of_losses(output, &whose, meta)?;
+    }
+    if form == Form::Table {
+        report::note_overhead(output, &whose, meta)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! The tree as Proton's viewer prints it: the values, then the name.
+//!
+//! Two things differ from it: control characters in names and texts are spelled out, and a text
+//! can stand where a number does.
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+
+use marey_model::metric::MetricValue;
+use marey_query::graph::{Cells, Graph, Side};
+
+use super::number;
+use super::rows::{Rails, largest_first};
+use super::units::printable;
+
+pub use super::rows::{Order, Rows};
+
+/// How a node is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Digits behind the point.
+    pub precision: usize,
+    /// Whether the middle of a long name is left out.
+    pub has_short_names: bool,
+    /// Whether nodes that only one of two graphs has are marked.
+    pub has_marks: bool,
+}
+
+/// Longest name where names are short, in characters, and what is kept at either end of a longer.
+const MAX_SHORT: usize = 39;
+const SHORT_END: usize = 18;
+
+/// Longest name in a sorted list, in characters, and the width of the names' column.
+const MAX_SORTED: usize = 100;
+const SORTED_WIDTH: usize = 105;
+
+/// Writes a line for each node: the columns' values, then the name.
+pub fn write_tree(
+    out: &mut impl Write,
+    graph: &Graph,
+    columns: &[Cells],
+    rows: &Rows,
+    style: Style,
+) -> io::Result<()> {
+    let mut rails = Rails::default();
+    let mut line = String::new();
+    for row in &rows.rows {
+        let node = &graph.nodes()[row.node];
+        line.clear();
+        rails.push(&mut line, node.depth, row.is_last);
+        for cells in columns {
+            push_cell(&mut line, cells, row.node, style.precision);
+            line.push(' ');
+        }
+        push_name(&mut line, &node.name, style.has_short_names);
+        if style.has_marks {
+            line.push_str(match node.side {
+                Side::Both => "",
+                Side::Left => " ◀ ",
+                Side::Right => " ▶ ",
+            });
+        }
+        line.push('\n');
+        out.write_all(line.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes every node but the roots, the largest value first, under a heading with the label.
+pub(super) fn write_sorted(
+    out: &mut impl Write,
+    graph: &Graph,
+    label: &str,
+    cells: &Cells,
+) -> io::Result<()> {
+    let nodes = graph.nodes();
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|&at| nodes[at].depth > 0).collect();
+    let value = |at: usize| number::of(cells, at);
+    order.sort_unstable_by(|&a, &b| largest_first(value(a), value(b)).then(a.cmp(&b)));
+    writeln!(out, "Sorted kernels by metric {}", printable(label))?;
+    let mut name = String::new();
+    let mut shown = String::new();
+    for at in order {
+        name.clear();
+        match nodes[at].name.char_indices().nth(MAX_SORTED) {
+            Some((end, _)) => {
+                number::push(&mut name, format_args!("{}...", printable(&nodes[at].name[..end])));
+            }
+            None => name.push_str(&printable(&nodes[at].name)),
+        }
+        shown.clear();
+        match cells {
+            Cells::Values(values) if is_text(values[at].as_ref()) => {
+                push_cell(&mut shown, cells, at, 0);
+            }
+            _ => number::push_general(&mut shown, value(at)),
+        }
+        writeln!(out, "{name:SORTED_WIDTH$} {shown}")?;
+    }
+    Ok(())
+}
+
+fn is_text(value: Option<&MetricValue>) -> bool {
+    !matches!(value, None | Some(MetricValue::Int(_) | MetricValue::Float(_)))
+}
+
+fn push_cell(line: &mut String, cells: &Cells, at: usize, precision: usize) {
+    match cells {
+        Cells::Values(values) => match &values[at] {
+            Some(MetricValue::Text(text)) => line.push_str(&printable(text)),
+            Some(MetricValue::Ints(values)) => push_list(line, values),
+            Some(MetricValue::Floats(values)) => push_list(line, values),
+            _ => number::push_fixed(line, number::of(cells, at), precision),
+        },
+        Cells::Numbers { values, .. } => number::push_fixed(line, values[at], precision),
+    }
+}
+
+fn push_list(line: &mut String, values: &[impl Display]) {
+    number::push(line, format_args!("[{}]", Joined(values)));
+}
+
+struct Joined<'a, T>(&'a [T]);
+
+impl<T: Display> Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, value) in self.0.iter().enumerate() {
+            f.write_str(if at > 0 { ", " } else { "" })?;
+            value.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn push_name(line: &mut String, name: &str, is_short: bool) {
+    let start_of = |at: usize| name.char_indices().nth(at).map_or(name.len(), |(start, _)| start);
+    let count = if is_short { name.chars().count() } else { 0 };
+    if count > MAX_SHORT {
+        line.push_str(&printable(&name[..start_of(SHORT_END)]));
+        line.push_str("...");
+        line.push_str(&printable(&name[start_of(count - SHORT_END)..]));
+    } else {
+        line.push_str(&printable(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::fixture;
+
+    const STYLE: Style = Style { precision: 3, has_short_names: false, has_marks: false };
+
+    fn tree(graph: &Graph, labels: &[&str], style: Style) -> String {
+        let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
+        let rows = Rows::new(graph, Order::Name, None, 100);
+        let mut text = Vec::new();
+        write_tree(&mut text, graph, &columns, &rows, style).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn texts_and_lists_stand_where_numbers_do() {
+        assert_eq!(
+            tree(&fixture::graph(), &["time (ns)", "note", "shape"], STYLE),
+            "nan nan nan ROOT\n\
+             ├─ 1.000 a\\tb nan a\n\
+             │  └─ 4.500 nan [8, 128] x\n\
+             ├─ 3.000 nan nan b\n\
+             └─ 2.000 nan nan c\n"
+        );
+    }
+
+    #[test]
+    fn long_names_lose_their_middle_only_if_that_is_wanted() {
+        let name: String = ('a'..='z').chain('é'..='ÿ').collect();
+        let graph = fixture::named(&name);
+        assert_eq!(tree(&graph, &[], STYLE), format!("ROOT\n└─ {name}\n"));
+        let style = Style { has_short_names: true, ..STYLE };
+        assert_eq!(tree(&graph, &[], style), "ROOT\n└─ abcdefghijklmnopqr...îïðñòóôõö÷øùúûüýþÿ\n");
+        let graph = fixture::named(&name[..26]);
+        assert_eq!(tree(&graph, &[], style), tree(&graph, &[], STYLE));
+    }
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        let graph = fixture::named("a\x1b[2J\nb\r");
+        assert_eq!(tree(&graph, &[], STYLE), "ROOT\n└─ a\\u{1b}[2J\\nb\\r\n");
+        let mut text = Vec::new();
+        let cells = Cells::Numbers { values: vec![0.0, 1.0], are_whole: true };
+        write_sorted(&mut text, &graph, "m\x1b", &cells).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            format!("Sorted kernels by metric m\\u{{1b}}\n{:105} 1.0\n", "a\\u{1b}[2J\\nb\\r")
+        );
+    }
+
+    #[test]
+    fn sorted_names_are_cut_at_a_hundred_characters() {
+        let sorted = |length: usize| {
+            let graph = fixture::named(&"é".repeat(length));
+            let cells = Cells::Numbers { values: vec![9.0, 1234.5], are_whole: false };
+            let mut text = Vec::new();
+            write_sorted(&mut text, &graph, "m", &cells).unwrap();
+            String::from_utf8(text).unwrap().lines().nth(1).unwrap().to_owned()
+        };
+        assert_eq!(sorted(100), format!("{}      1.234e+03", "é".repeat(100)));
+        assert_eq!(sorted(101), format!("{}...   1.234e+03", "é".repeat(100)));
+    }
+}

@@ -1,0 +1,27 @@
+//! `--list`: the names of a file's metrics, as Proton's viewer prints them.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use marey_query::graph::{Graph, without_unit};
+
+use super::units::printable;
+
+/// Proton's viewer has the names of the nodes for an exclusive metric.
+const NAME: &str = "name";
+
+/// Writes the two lists.
+pub(super) fn write(out: &mut impl Write, graph: &Graph) -> io::Result<()> {
+    writeln!(out, "Available inclusive metrics:")?;
+    write_names(out, &graph.inclusive())?;
+    writeln!(out, "Available exclusive metrics:")?;
+    writeln!(out, "- {NAME}")?;
+    write_names(out, &graph.exclusive())
+}
+
+fn write_names(out: &mut impl Write, keys: &[Arc<str>]) -> io::Result<()> {
+    for key in keys {
+        writeln!(out, "- {}", printable(&without_unit(key).to_lowercase()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Files into graphs, and what stands in the way.
+
+use std::path::Path;
+
+use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
+use marey_query::graph::{Filter, FilterError, Graph, MetricError};
+
+use super::choose::{Chosen, Wanted, choose};
+use super::units::printable;
+use crate::output::Failure;
+use crate::progress::Reading;
+
+/// A file as it is shown.
+pub(super) struct Loaded<'a> {
+    pub(super) file: &'a Path,
+    pub(super) graph: Graph,
+    pub(super) metrics: Vec<Chosen>,
+    /// What should be known of the metrics, each in a line.
+    pub(super) notes: Vec<String>,
+    /// Nodes that the filter left out.
+    pub(super) hidden: usize,
+}
+
+impl<'a> Loaded<'a> {
+    pub(super) fn new(file: &'a Path, wanted: &Wanted<'_>) -> Result<Self, Failure> {
+        let mut graph = open(file)?;
+        let (metrics, notes) =
+            choose(&mut graph, wanted).map_err(|error| cannot_show(file, &error))?;
+        Ok(Self { file, graph, metrics, notes, hidden: 0 })
+    }
+
+    /// Leaves what the filter leaves. A threshold is one of the first metric.
+    pub(super) fn narrow(mut self, filter: &Filter) -> Result<Self, Failure> {
+        if *filter == Filter::default() {
+            return Ok(self);
+        }
+        let metric = self.metrics.first().map_or("", |metric| &metric.label);
+        let left = self.graph.filter(filter, metric);
+        let left = left.map_err(|error| cannot_filter(self.file, &error))?;
+        self.hidden += self.graph.nodes().len() - left.nodes().len();
+        self.graph = left;
+        Ok(self)
+    }
+}
+
+/// The whole graph of a file.
+pub(super) fn open(file: &Path) -> Result<Graph, Failure> {
+    let mut reading = Reading::of(file);
+    match hatchet::read_watched(file, &mut |bytes| reading.at(bytes)) {
+        Ok(profile) => Ok(Graph::new(profile)),
+        Err(error) => Err(Failure {
+            message: printable(&error.to_string()).into_owned(),
+            hint: read_hint(&error).map(Into::into),
+        }),
+    }
+}
+
+fn read_hint(error: &ReadError) -> Option<&'static str> {
+    let ReadError::Malformed { source: ParseError::Syntax { cause, .. }, .. } = error else {
+        return None;
+    };
+    match cause {
+        Cause::NewerVersion { .. } => Some("update marey"),
+        Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { .. } => {
+            Some("`marey view` reads .hatchet and .hatchet_msgpack files")
+        }
+        _ => None,
+    }
+}
+
+/// The file's name for a sentence.
+pub(super) fn quoted(file: &Path) -> String {
+    format!("`{}`", printable(&file.to_string_lossy()))
+}
+
+pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
+    let file = quoted(file);
+    match error {
+        MetricError::Unknown { metric, nearest, available } => Failure {
+            message: format!("{file} has no metric `{}`", printable(metric)),
+            hint: Some(if !nearest.is_empty() {
+                format!("did you mean {}?", listed(nearest))
+            } else if available.is_empty() {
+                "the file has no metrics".into()
+            } else {
+                // What can be derived follows from the rest, and is long.
+                let own = available.iter().filter(|name| !name.contains('/'));
+                format!("it has {}", listed(own))
+            }),
+        },
+        MetricError::Unit { metric, unit } => Failure {
+            message: format!(
+                "{file}: `{}` cannot be shown in the unit `{}`",
+                printable(metric),
+                printable(unit)
+            ),
+            hint: Some(
+                "times that name their unit can be shown in s, ms, us and ns, numbers in %".into(),
+            ),
+        },
+        MetricError::NotANumber { metric } => Failure {
+            message: format!("{file}: `{}` is not a number", printable(metric)),
+            hint: None,
+        },
+    }
+}
+
+pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
+    let message = match error {
+        FilterError::Metric(error) => return cannot_show(file, error),
+        FilterError::Pattern { pattern, reason } => {
+            format!("bad pattern `{}`: {}", printable(pattern), on_one_line(reason))
+        }
+        FilterError::Empty { condition } => {
+            format!("nothing is left of {}: {}", quoted(file), printable(condition))
+        }
+    };
+    Failure { message, hint: None }
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<String> =
+        names.into_iter().map(|name| format!("`{}`", printable(name))).collect();
+    names.join(", ")
+}
+
+fn on_one_line(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    printable(&lines.join(" ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_metric_names_the_nearest_or_all() {
+        let failure = |nearest: &[&str], available: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+            let error = MetricError::Unknown {
+                metric: "tme".into(),
+                nearest: owned(nearest),
+                available: owned(available),
+            };
+            let failure = cannot_show(Path::new("a.hatchet"), &error);
+            assert_eq!(failure.message, "`a.hatchet` has no metric `tme`");
+            failure.hint.unwrap()
+        };
+        assert_eq!(failure(&["time", "time/s"], &["x"]), "did you mean `time`, `time/s`?");
+        assert_eq!(failure(&[], &["x", "y", "y/s"]), "it has `x`, `y`");
+        assert_eq!(failure(&[], &[]), "the file has no metrics");
+    }
+
+    #[test]
+    fn a_bad_pattern_is_reported_on_one_line() {
+        let error = FilterError::Pattern { pattern: "(".into(), reason: "a\n  (\n  ^\nb".into() };
+        assert_eq!(cannot_filter(Path::new("f"), &error).message, "bad pattern `(`: a ( ^ b");
+    }
+}

@@ -1,0 +1,103 @@
+//! A graph in one of the forms of text.
+
+use std::io::{self, Write};
+
+use marey_query::graph::{Cells, Graph};
+
+use super::args::{Form, ViewArgs};
+use super::choose::Chosen;
+use super::columns::Column;
+use super::lines::{self, Rows};
+use super::table::{Bar, Table};
+use crate::output::Output;
+
+const LINES: lines::Style = lines::Style { precision: 3, has_short_names: false, has_marks: false };
+
+/// What Proton's viewer says of a sum of bytes below zero.
+const NEGATIVE_BYTES: &str =
+    "Warning: Negative byte values detected, this is usually the result of a datatype overflow";
+
+/// Writes the tree as Proton's viewer does and gives how many nodes it shows.
+pub(super) fn write_lines(
+    args: &ViewArgs,
+    output: &mut Output,
+    graph: &Graph,
+    metrics: &[Chosen],
+    has_marks: bool,
+) -> io::Result<usize> {
+    let columns: Vec<Cells> = metrics.iter().map(|metric| cells(graph, metric)).collect();
+    let order = args.order(Form::Lines);
+    let rows = Rows::new(graph, order, columns.first(), args.levels(Form::Lines));
+    let out = output.data();
+    lines::write_tree(out, graph, &columns, &rows, lines::Style { has_marks, ..LINES })?;
+    writeln!(out)?;
+    write_sorted(args, out, graph, metrics.first(), columns.first())?;
+    if metrics.iter().any(|metric| overflows(graph, metric)) {
+        writeln!(
+            out,
+            "{NEGATIVE_BYTES}
+"
+        )?;
+    }
+    Ok(rows.len())
+}
+
+/// The table's columns and what its rows go by.
+pub(super) struct Tabled<'a> {
+    pub(super) columns: &'a [Column],
+    /// The column for --sort and --print-sorted.
+    pub(super) first: Option<&'a Chosen>,
+    /// What the first column's bars are shares of, if there are bars.
+    pub(super) whole: Option<f64>,
+}
+
+/// Writes the tree as a table and gives how many nodes it shows.
+pub(super) fn write_table(
+    args: &ViewArgs,
+    output: &mut Output,
+    graph: &Graph,
+    tabled: &Tabled<'_>,
+) -> io::Result<usize> {
+    let first = tabled.first.map(|metric| cells(graph, metric));
+    let order = args.order(Form::Table);
+    let rows = Rows::new(graph, order, first.as_ref(), args.levels(Form::Table));
+    let bar = match (&first, tabled.whole) {
+        (Some(cells), Some(whole)) if output.is_terminal => Some(Bar { cells, whole }),
+        _ => None,
+    };
+    let paint = output.paint;
+    let out = output.data();
+    Table { graph, columns: tabled.columns, rows: &rows, bar, paint }.write(out)?;
+    if args.print_sorted {
+        writeln!(out)?;
+    }
+    write_sorted(args, out, graph, tabled.first, first.as_ref())?;
+    Ok(rows.len())
+}
+
+fn write_sorted(
+    args: &ViewArgs,
+    out: &mut impl Write,
+    graph: &Graph,
+    metric: Option<&Chosen>,
+    cells: Option<&Cells>,
+) -> io::Result<()> {
+    match (metric, cells) {
+        (Some(metric), Some(cells)) if args.print_sorted => {
+            lines::write_sorted(out, graph, &metric.label, cells)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the metric is a sum of bytes that came out below zero somewhere.
+pub(super) fn overflows(graph: &Graph, metric: &Chosen) -> bool {
+    let is_of_bytes = metric.label == "bytes (inc)" || metric.label.ends_with(": bytes (inc)");
+    let is_negative = |values: Vec<f64>| values.iter().any(|value| *value < 0.0);
+    is_of_bytes && graph.numbers(&metric.label).is_ok_and(is_negative)
+}
+
+fn cells(graph: &Graph, metric: &Chosen) -> Cells {
+    let none = || Cells::Values(vec![None; graph.nodes().len()]);
+    graph.column(&metric.label).unwrap_or_else(none)
+}

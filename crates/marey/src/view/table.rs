@@ -1,0 +1,183 @@
+//! Rows as a table: aligned columns, then the tree.
+
+use std::io::{self, Write};
+
+use marey_query::graph::{Cells, Graph};
+
+use super::columns::Column;
+use super::number;
+use super::rows::{Rails, Rows};
+use super::units::printable;
+use crate::output::{Paint, Style};
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// What is written.
+pub(super) struct Table<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) columns: &'a [Column],
+    pub(super) rows: &'a Rows,
+    pub(super) bar: Option<Bar<'a>>,
+    pub(super) paint: Paint,
+}
+
+impl Table<'_> {
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let widths: Vec<usize> = self.columns.iter().map(|column| self.width(column)).collect();
+        let mut line = String::new();
+        for (column, columns) in self.columns.iter().zip(&widths) {
+            pad(&mut line, &column.title, *columns);
+            line.push_str(&column.title);
+            line.push_str(GAP);
+        }
+        if self.bar.is_some() {
+            number::push(&mut line, format_args!("{:1$}", Bar::TITLE, Bar::WIDTH));
+            line.push_str(GAP);
+        }
+        line.push_str("name");
+        writeln!(out, "{}", self.paint.with(Style::Dim, &line))?;
+
+        let mut rails = Rails::default();
+        let mut cell = String::new();
+        for row in &self.rows.rows {
+            let node = &self.graph.nodes()[row.node];
+            line.clear();
+            for (column, columns) in self.columns.iter().zip(&widths) {
+                cell.clear();
+                column.push_cell(&mut cell, row.node);
+                pad(&mut line, &cell, *columns);
+                self.push(&mut line, column.style(row.node), &cell);
+                line.push_str(GAP);
+            }
+            if let Some(bar) = &self.bar {
+                cell.clear();
+                let style = bar.push(&mut cell, row.node);
+                self.push(&mut line, style, &cell);
+                line.push_str(GAP);
+            }
+            cell.clear();
+            rails.push(&mut cell, node.depth, row.is_last);
+            self.push(&mut line, Some(Style::Dim), &cell);
+            line.push_str(&printable(&node.name));
+            line.push('\n');
+            out.write_all(line.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn width(&self, column: &Column) -> usize {
+        let mut cell = String::new();
+        let mut widest = width(&column.title);
+        for row in &self.rows.rows {
+            cell.clear();
+            column.push_cell(&mut cell, row.node);
+            widest = widest.max(width(&cell));
+        }
+        widest
+    }
+
+    fn push(&self, line: &mut String, style: Option<Style>, text: &str) {
+        match style {
+            Some(style) if self.paint.is_on && !text.is_empty() => {
+                number::push(line, format_args!("{}", self.paint.with(style, text)));
+            }
+            _ => line.push_str(text),
+        }
+    }
+}
+
+/// Each node's share of the whole, drawn.
+pub(super) struct Bar<'a> {
+    pub(super) cells: &'a Cells,
+    /// What fills the bar.
+    pub(super) whole: f64,
+}
+
+impl Bar<'_> {
+    const TITLE: &'static str = "share";
+    const WIDTH: usize = 8;
+
+    /// Appends the bar of a node and gives its heat.
+    fn push(&self, out: &mut String, at: usize) -> Option<Style> {
+        const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let share = number::of(self.cells, at) / self.whole;
+        // NaN gives an empty bar.
+        let eighths = (share.clamp(0.0, 1.0) * (Self::WIDTH * PARTS.len()) as f64).round() as usize;
+        let (full, part) = (eighths / PARTS.len(), eighths % PARTS.len());
+        out.extend(std::iter::repeat_n('█', full));
+        out.push_str(PARTS[part]);
+        let filled = full + usize::from(part > 0);
+        out.extend(std::iter::repeat_n(' ', Self::WIDTH - filled));
+        match share {
+            _ if filled == 0 => None,
+            share if share >= 0.5 => Some(Style::Red),
+            share if share >= 0.1 => Some(Style::Yellow),
+            _ => Some(Style::Green),
+        }
+    }
+}
+
+fn width(cell: &str) -> usize {
+    cell.chars().count()
+}
+
+fn pad(line: &mut String, cell: &str, columns: usize) {
+    line.extend(std::iter::repeat_n(' ', columns - width(cell)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::choose::Chosen;
+    use crate::view::fixture;
+    use crate::view::rows::Order;
+
+    fn table(paint: Paint) -> String {
+        let graph = fixture::graph();
+        let time = Chosen::of_file("time (ns)".into());
+        let cells = graph.column(&time.label).unwrap();
+        let rows = Rows::new(&graph, Order::Name, None, 2);
+        let columns = [Column::value(&graph, &time)];
+        let bar = Some(Bar { cells: &cells, whole: 10.5 });
+        let mut text = Vec::new();
+        Table { graph: &graph, columns: &columns, rows: &rows, bar, paint }
+            .write(&mut text)
+            .unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn bars_show_the_share_of_the_whole() {
+        assert_eq!(
+            table(Paint { is_on: false }),
+            "time  share     name\n                ROOT\n1 ns  ▊         ├─ a\n\
+             3 ns  ██▎       ├─ b\n2 ns  █▌        └─ c\n"
+        );
+    }
+
+    #[test]
+    fn colour_is_added_around_the_text_and_only_if_wanted() {
+        let coloured = table(Paint { is_on: true });
+        assert!(coloured.starts_with("\x1b[2mtime  share     name\x1b[0m\n"), "{coloured}");
+        assert!(coloured.contains("\x1b[32m▊       \x1b[0m  \x1b[2m├─ \x1b[0ma\n"), "{coloured}");
+        assert!(coloured.contains("\x1b[1;33m██▎     \x1b[0m  "), "{coloured}");
+    }
+
+    #[test]
+    fn shares_stay_in_their_column() {
+        let cells =
+            Cells::Numbers { values: vec![-1.0, 0.0, 8.0, 99.0, f64::NAN, 0.06], are_whole: false };
+        let bar = Bar { cells: &cells, whole: 8.0 };
+        let drawn = |at| {
+            let mut text = String::new();
+            let style = bar.push(&mut text, at);
+            (text, style)
+        };
+        let full = ("████████".to_owned(), Some(Style::Red));
+        let empty = ("        ".to_owned(), None);
+        assert_eq!([drawn(0), drawn(1), drawn(4)], [empty.clone(), empty.clone(), empty]);
+        assert_eq!([drawn(2), drawn(3)], [full.clone(), full]);
+        assert_eq!(drawn(5), ("        ".to_owned(), None));
+    }
+}

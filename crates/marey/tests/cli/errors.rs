@@ -1,0 +1,158 @@
+//! What cannot be shown is an error that names file and cause, with exit code 2.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use crate::{DATA, Folder, view};
+
+#[test]
+fn an_unknown_metric_names_the_nearest_or_those_there_are() {
+    assert_snapshot!(view("-m time,flop minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet` has no metric `flop`
+    hint: did you mean `flops16`, `flop16/s`, `gflop16/s`?
+    ");
+    assert_snapshot!(view("-m time,xyz minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet` has no metric `xyz`
+    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    ");
+    assert_snapshot!(view("-m time, minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet` has no metric ``
+    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    ");
+}
+
+#[test]
+fn a_metric_must_be_a_number_where_it_is_compared() {
+    assert_snapshot!(view("-m device_type -t 1 minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet`: `device_type` is not a number
+    ");
+    assert_snapshot!(view("-m device_type/% minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet`: `device_type` is not a number
+    ");
+    assert_snapshot!(view("-m time/h minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet`: `time (ns)` cannot be shown in the unit `h`
+    hint: times that name their unit can be shown in s, ms, us and ns, numbers in %
+    ");
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_says_so() {
+    assert_snapshot!(view("-m time -i nothing minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: nothing is left of `minimal.hatchet`: no name matches `nothing`
+    ");
+    assert_snapshot!(view("-m time -e .* minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: nothing is left of `minimal.hatchet`: `.*` matches every root
+    ");
+    assert_snapshot!(view("-m time -t 1e9 minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches 1000000000
+    ");
+    assert_snapshot!(view("-t inf minimal.hatchet minimal.hatchet_msgpack"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches inf
+    ");
+}
+
+#[test]
+fn a_bad_pattern_is_named() {
+    assert_snapshot!(view("-i a)(b minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: bad pattern `a)(b`: Parsing error at position 1: General parsing error: end of string not reached
+    ");
+    assert_snapshot!(view("-e [ minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: bad pattern `[`: Parsing error at position 1: Invalid character class
+    ");
+}
+
+#[test]
+fn a_torn_file_names_place_and_cause() {
+    let torn = |name: &str| {
+        let whole = fs::read(Path::new(DATA).join(name)).unwrap();
+        Folder::new(&[(name, &whole[..200])]).view(name)
+    };
+    assert_snapshot!(torn("minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `minimal.hatchet`: line 3, column 5 (byte 200): the file ends in the middle of the profile
+    ");
+    assert_snapshot!(torn("minimal.hatchet_msgpack"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `minimal.hatchet_msgpack`: byte 200: the file ends in the middle of the profile
+    ");
+}
+
+#[test]
+fn other_files_name_place_and_cause() {
+    let view = |name: &str, content: &[u8]| Folder::new(&[(name, content)]).view(name);
+    assert_snapshot!(view("trace.json", b"{\"traceEvents\": []}"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `trace.json`: line 1, column 1 (byte 0): this is a trace (it has `traceEvents`), not a `.hatchet` file
+    hint: `marey view` reads .hatchet and .hatchet_msgpack files
+    ");
+    assert_snapshot!(view("empty.hatchet", b""), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `empty.hatchet`: byte 0: the file is empty
+    ");
+    assert_snapshot!(view("picture.hatchet", b"\x89PNG"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `picture.hatchet`: byte 0: the content is neither a JSON nor a MessagePack profile
+    hint: `marey view` reads .hatchet and .hatchet_msgpack files
+    ");
+    let later = br#"[{"frame": {"name": "ROOT"}, "marey": {"version": 9}}]"#;
+    assert_snapshot!(view("later.hatchet", later), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot read `later.hatchet`: line 1, column 51 (byte 50): the file has version 9, this marey reads versions up to 1
+    hint: update marey
+    ");
+}
+
+#[test]
+fn a_file_name_cannot_move_the_cursor() {
+    assert!(view("no\u{1b}[2Jfile").contains("error: cannot read `no\\u{1b}[2Jfile`: "));
+}

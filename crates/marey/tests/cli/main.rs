@@ -1,0 +1,80 @@
+//! The programs at their door: command lines, and what they print.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod diff;
+mod errors;
+mod lines;
+mod machines;
+mod table;
+mod verbs;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../marey-formats/tests/data");
+
+/// Before and after a change: `gemm` got faster and `copy` slower, `old` is gone, `new` has come.
+const BEFORE: &str = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 0, "count": 0}, "children": [
+    {"frame": {"name": "gemm"}, "metrics": {"time (ns)": 8000, "count": 4}, "children": []},
+    {"frame": {"name": "copy"}, "metrics": {"time (ns)": 500, "count": 1}, "children": []},
+    {"frame": {"name": "old"}, "metrics": {"time (ns)": 300, "count": 2}, "children": []}]}, {}]"#;
+const AFTER: &str = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 0, "count": 0}, "children": [
+    {"frame": {"name": "gemm"}, "metrics": {"time (ns)": 5000, "count": 4}, "children": []},
+    {"frame": {"name": "new"}, "metrics": {"time (ns)": 700, "count": 2}, "children": []},
+    {"frame": {"name": "copy"}, "metrics": {"time (ns)": 2000, "count": 1}, "children": []}]}, {}]"#;
+
+/// A line for `marey`, in the folder with the examples.
+fn marey(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_marey"));
+    command.args(line.split_whitespace()).current_dir(DATA).env_remove("NO_COLOR");
+    command
+}
+
+/// Exit code, stdout and stderr.
+fn transcript(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let mut text = format!("exit code: {}\n", output.status.code().unwrap());
+    for (name, bytes) in [("stdout", output.stdout), ("stderr", output.stderr)] {
+        let stream = String::from_utf8(bytes).unwrap();
+        write!(text, "--- {name} ---\n{stream}").unwrap();
+    }
+    text
+}
+
+/// `marey view` of the examples.
+fn view(line: &str) -> String {
+    transcript(&mut marey(&format!("view {line}")))
+}
+
+/// A folder with files to look at.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new<C: AsRef<[u8]>>(files: &[(&str, C)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn before_and_after() -> Self {
+        Self::new(&[("before.hatchet", BEFORE), ("after.hatchet", AFTER)])
+    }
+
+    fn view(&self, line: &str) -> String {
+        transcript(marey(&format!("view {line}")).current_dir(self.0.path()))
+    }
+}
+
+/// What went to stdout.
+fn stdout(transcript: &str) -> &str {
+    let (_, rest) = transcript.split_once("--- stdout ---\n").unwrap();
+    rest.split_once("--- stderr ---\n").unwrap().0
+}

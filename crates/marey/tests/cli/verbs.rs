@@ -1,0 +1,215 @@
+//! The verbs, help, and what is handed to Python.
+
+use std::path::Path;
+use std::process::Command;
+
+use insta::assert_snapshot;
+
+use crate::{DATA, marey, transcript, view};
+
+const FAKE_PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python");
+
+#[test]
+fn help_shows_the_verbs_and_examples() {
+    assert_snapshot!(transcript(&mut marey("--help")), @r"
+    exit code: 0
+    --- stdout ---
+    One profiler for AI workloads, from the Python line to the GPU kernel
+
+    Usage: marey <COMMAND>
+
+    Commands:
+      run          Profile a Python program, a module or a command
+      view         Show profiles as trees
+      completions  Print the completions of a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      marey run train.py --epochs 3         Profile a program; it behaves as without marey
+      marey train.py --epochs 3             The same
+      marey view train.hatchet              Show the profile as a tree
+      marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
+    --- stderr ---
+    ");
+    assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));
+}
+
+#[test]
+fn help_of_view() {
+    assert_snapshot!(view("--help"), @r"
+    exit code: 0
+    --- stdout ---
+    Show profiles as trees
+
+    Usage: marey view [OPTIONS] [FILE]...
+
+    Arguments:
+      [FILE]...  Files to show, `.hatchet` or `.hatchet_msgpack`; several stand side by side
+
+    Options:
+      -l, --list                 List the metrics of the file
+      -m, --metrics <METRICS>    Metrics to show, separated by commas; the first one serves --threshold
+                                 and --sort
+      -i, --include <REGEX>      Show the nodes whose names match from their start, what is above and
+                                 what is below them
+      -e, --exclude <REGEX>      Leave out the nodes whose names match from their start, and what is
+                                 below them
+      -t, --threshold <VALUE>    Show the nodes that reach VALUE, such as `5000` or `1%` of the whole,
+                                 and what is above them
+      -d, --depth <N>            Levels to show; ROOT is the first [default: 100, or all as JSON and
+                                 CSV]
+      -f, --format <FORMAT>      What to show of names such as `/home/me/train.py:12@forward` [default:
+                                 full] [possible values: full, file_function_line, function_line,
+                                 file_function]
+          --print-sorted         After the tree, list its nodes by the first metric
+          --diff-profile <FILE>  Show what changed since the profile FILE; also spelled -diff
+          --sort <ORDER>         Order of siblings [default: first-seen, or name as lines] [possible
+                                 values: name, first-seen, value]
+          --layout <LAYOUT>      Text for people or as proton-viewer has it [default: lines in a pipe
+                                 with --metrics, else table] [possible values: table, lines]
+          --json                 Print one JSON object a file, with every metric unless --metrics is
+                                 given
+          --csv                  Print CSV, with every metric unless --metrics is given
+          --list-backends        List what `marey.start(backend=...)` takes and whether it can start
+                                 here
+      -h, --help                 Print help
+
+    Examples:
+      marey view train.hatchet                          A table of what suits the file
+      marey view --sort value -t 1% train.hatchet       What takes at least 1 %, the most first
+      marey view -m time/ms,util train.hatchet | less   Chosen metrics, as proton-viewer prints them
+      marey view a.hatchet b.hatchet                    Side by side
+      marey view --diff-profile before.hatchet after.hatchet
+      marey view --json train.hatchet | jq .            For programs
+
+    Metrics of every file that marey wrote: total, self, calls, min, max, p50, p90, p99.
+    Times are wall times of a scope with everything inside it; `self` is what no inner scope covers.
+    Derived where the file has what they need: time/s (ms, us, ns), avg_time/s, cpu_time/s, flop/s,
+    gflop16/s, tbyte/s and the like, util, and METRIC/% of any metric.
+    --- stderr ---
+    ");
+}
+
+#[test]
+fn version() {
+    assert_snapshot!(transcript(&mut marey("--version")), @r"
+    exit code: 0
+    --- stdout ---
+    marey 0.1.0
+    --- stderr ---
+    ");
+}
+
+#[test]
+fn the_viewer_is_view_under_another_name() {
+    let viewer = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_marey-viewer"));
+        transcript(command.args(line.split_whitespace()).current_dir(DATA))
+    };
+    for line in
+        ["-m time minimal.hatchet", "-m time -diff minimal.hatchet minimal.hatchet_msgpack", "-l x"]
+    {
+        assert_eq!(viewer(line), view(line), "{line}");
+    }
+    assert!(viewer("--help").contains("Usage: marey-viewer [OPTIONS]"));
+}
+
+#[test]
+fn bad_usage() {
+    assert_snapshot!(view("-t much minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: invalid value 'much' for '--threshold <VALUE>': not a number or percentage
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(view(""), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the following required arguments were not provided:
+      <FILE>...
+
+    Usage: marey view <FILE>...
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(view("--json --csv minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the argument '--json' cannot be used with '--csv'
+
+    Usage: marey view --json <FILE>...
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(view("-i a -e b minimal.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: --include and --exclude cannot be used together
+    ");
+    assert_snapshot!(transcript(&mut marey("veiw x.hatchet")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: unrecognized subcommand 'veiw'
+
+      tip: a similar subcommand exists: 'view'
+
+    Usage: marey <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn completions_are_a_script_of_the_shell() {
+    let script = transcript(&mut marey("completions bash"));
+    assert!(script.contains("complete -F _marey") && script.contains("--threshold"), "{script}");
+}
+
+#[test]
+fn run_is_handed_to_python() {
+    let with_python = |folder: &str, line: &str| {
+        transcript(marey(line).env("PATH", Path::new(FAKE_PYTHONS).join(folder)))
+    };
+    assert_snapshot!(with_python("has_marey", "run -n a train.py --help -- x"), @r"
+    exit code: 0
+    --- stdout ---
+    python3 -m marey run -n a train.py --help -- x
+    --- stderr ---
+    ");
+    assert_snapshot!(with_python("has_marey", "train.py -d 1"), @r"
+    exit code: 0
+    --- stdout ---
+    python3 -m marey run train.py -d 1
+    --- stderr ---
+    ");
+    assert_snapshot!(with_python("has_marey", "run -- ./launch.sh"), @r"
+    exit code: 0
+    --- stdout ---
+    python3 -m marey run -- ./launch.sh
+    --- stderr ---
+    ");
+    assert_snapshot!(with_python("lacks_marey", "run train.py"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: python3 has no module `marey`
+    hint: install the Python package with `python3 -m pip install marey`, or activate the environment that has it
+    ");
+    assert_snapshot!(with_python("no_python", "train.py"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot start python3: No such file or directory (os error 2)
+    hint: `marey run` needs Python 3.10 or later on PATH
+    ");
+}
