@@ -37,7 +37,7 @@ def main() -> int:
         for name, size in library_sizes():
             print(f"{name}: {size / 1024:,.0f} KiB")
     if options.update:
-        update(markdown(results))
+        update(markdown(results), "bench/run.py")
     return 0
 
 

@@ -15,8 +15,6 @@ from native import PACKAGE
 from rows import Bar
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BEGIN = "<!-- The lines below are written by `bench/run.py --update`. -->"
-END = "<!-- The lines above are written by `bench/run.py --update`. -->"
 
 NONE = "-"
 HEADINGS = ("what", "beside", "it takes", "marey takes", "ratio", "bar", "")
@@ -60,14 +58,18 @@ def duration(nanos: float) -> str:
 
 def markdown(results: Sequence[Result]) -> str:
     """Both tables, and what they were measured with."""
-    lines = [
-        f"Measured on {datetime.date.today()} by `python bench/run.py --update` with "
-        f"{', '.join(versions())}."
-    ]
+    lines = [measured_with("bench/run.py --update")]
     lines += ["", *grid([HEADINGS, *map(cells, results)])]
     sizes = [(f"`{name}`", f"{size / 1024:,.0f} KiB") for name, size in library_sizes()]
     lines += ["", *grid([("library", "size"), *sizes])]
     return "\n".join(lines)
+
+
+def measured_with(command: str) -> str:
+    """The line above a table: when it was measured, by what, and with what."""
+    return (
+        f"Measured on {datetime.date.today()} by `python {command}` with {', '.join(versions())}."
+    )
 
 
 def grid(lines: Sequence[Sequence[str]]) -> list[str]:
@@ -101,14 +103,16 @@ def library_sizes() -> list[tuple[str, int]]:
     return [(name, (PACKAGE / name).stat().st_size) for name in LIBRARIES]
 
 
-def update(text: str) -> None:
-    """Puts a text between the markers of the document.
+def update(text: str, script: str) -> None:
+    """Puts a text between the markers of a script in the document.
 
     Raises:
         ValueError: The document lacks a marker.
     """
-    before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{DOCUMENT} lacks the marker {END if begin else BEGIN!r}")
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    begin = f"<!-- The lines below are written by `{script} --update`. -->"
+    end = f"<!-- The lines above are written by `{script} --update`. -->"
+    before, has_begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise ValueError(f"{DOCUMENT} lacks the marker {end if has_begin else begin!r}")
+    DOCUMENT.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")

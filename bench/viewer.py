@@ -1,0 +1,199 @@
+"""Measures `marey view` beside `proton-viewer`: `python bench/viewer.py`.
+
+Each run is a whole process; its time is CPU time and its memory the most it had resident, both as
+the system counts them. Peer and ours run in turn. `--update` writes the table to
+`docs/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from table import NONE, duration, grid, measured_with, update
+
+FAN_OUT = 10
+LEVELS = 6
+METRICS = "time/ms"
+DEVICES = """\
+    {
+        "CUDA": {
+            "0": {
+                "arch": "90",
+                "bus_width": 6144,
+                "clock_rate": 1980000,
+                "memory_clock_rate": 2619000,
+                "num_sms": 132
+            }
+        }
+    }"""
+HEADINGS = ("what", "proton-viewer", "memory", "marey view", "memory", "faster", "less memory", "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A profile and what is shown of it."""
+
+    what: str
+    nodes: int
+    depth: int | None
+    rounds: int
+    has_peer: bool = True
+    bars: tuple[float, float] | None = None
+    """How much faster, and in how many times less memory, ours must be."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took."""
+
+    cpu_nanos: float
+    memory_bytes: float
+
+
+ROWS = (
+    Row("20,000 nodes, the whole tree", 20_000, None, 3),
+    Row("1,000,000 nodes, three levels", 1_000_000, 3, 1, bars=(10, 5)),
+    # Proton's viewer compares each node with every node it has printed: hours.
+    Row("1,000,000 nodes, the whole tree", 1_000_000, None, 3, has_peer=False),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures the viewers.")
+    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    options = parser.parse_args()
+    lines: list[tuple[str, ...]] = [HEADINGS]
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
+        for row in ROWS:
+            line = measure(row, Path(folder))
+            print("  ".join(line), flush=True)
+            lines.append(line)
+    if options.update:
+        heading = measured_with("bench/viewer.py --update")
+        update("\n".join([heading, "", *grid(lines)]), "bench/viewer.py")
+    return 0
+
+
+def measure(row: Row, folder: Path) -> tuple[str, ...]:
+    """A line of the table."""
+    profile = folder / f"{row.nodes}.hatchet"
+    if not profile.exists():
+        write_profile(profile, row.nodes)
+    arguments = [
+        "-m",
+        METRICS,
+        *([] if row.depth is None else ["-d", str(row.depth)]),
+        str(profile),
+    ]
+    programs = {"marey": ["marey", "view"]}
+    if row.has_peer:
+        programs = {"peer": ["proton-viewer"], **programs}
+    costs: dict[str, list[Cost]] = {name: [] for name in programs}
+    for _ in range(row.rounds):
+        for name, program in programs.items():
+            costs[name].append(run([*program, *arguments], folder / name))
+    if row.has_peer:
+        assert (folder / "peer").read_bytes() == (folder / "marey").read_bytes(), row.what
+    ours, peer = median(costs["marey"]), median(costs.get("peer", []))
+    return (row.what, *shown(peer), *shown(ours), *compared(ours, peer, row.bars))
+
+
+def run(command: list[str], output: Path) -> Cost:
+    """Runs a program of this environment, its standard output into a file.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    program = Path(sys.executable).with_name(command[0])
+    with output.open("wb") as stdout:
+        process = subprocess.Popen([program, *command[1:]], stdout=stdout)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
+    return Cost((usage.ru_utime + usage.ru_stime) * 1e9, usage.ru_maxrss * 1024)
+
+
+def median(costs: list[Cost]) -> Cost | None:
+    if not costs:
+        return None
+    return Cost(
+        statistics.median(cost.cpu_nanos for cost in costs),
+        statistics.median(cost.memory_bytes for cost in costs),
+    )
+
+
+def shown(cost: Cost | None) -> tuple[str, str]:
+    if cost is None:
+        return NONE, NONE
+    return duration(cost.cpu_nanos), f"{cost.memory_bytes / 2**20:,.0f} MiB"
+
+
+def compared(
+    ours: Cost | None, peer: Cost | None, bars: tuple[float, float] | None
+) -> tuple[str, str, str]:
+    """How much faster, how much less memory, and whether the bars hold."""
+    if ours is None or peer is None:
+        return NONE, NONE, ""
+    gains = peer.cpu_nanos / ours.cpu_nanos, peer.memory_bytes / ours.memory_bytes
+    faster, less = (f"{gain:.3g}x" for gain in gains)
+    if bars is None:
+        return faster, less, ""
+    holds = all(gain >= bar for gain, bar in zip(gains, bars, strict=True))
+    faster, less = f"{faster} (≥ {bars[0]:g}x)", f"{less} (≥ {bars[1]:g}x)"
+    return faster, less, "holds" if holds else "**missed**"
+
+
+def write_profile(path: Path, nodes: int) -> None:
+    """A profile as Proton writes it: scopes of ten children each, kernels at the bottom."""
+    with path.open("w") as file:
+        file.write("\n[\n")
+        file.writelines(node_lines(iter(range(1, nodes)), 0, 0, " " * 4))
+        file.write(f",\n{DEVICES}\n]\n")
+
+
+def node_lines(left: Iterator[int], level: int, rank: int, pad: str) -> Iterator[str]:
+    """The text of a node; each further one takes a number of `left`."""
+    inner = pad + " " * 4
+    yield f'{pad}{{\n{inner}"children": ['
+    has_children = False
+    for child in range(FAN_OUT if level < LEVELS else 0):
+        if next(left, None) is None:
+            break
+        yield ",\n" if has_children else "\n"
+        yield from node_lines(left, level + 1, child, inner + " " * 4)
+        has_children = True
+    if level == 0:
+        name = "ROOT"
+        metrics: dict[str, str] = dict.fromkeys(("bytes", "count", "flops16", "time (ns)"), "0")
+    elif has_children:
+        name, metrics = f"scope_{level}_{rank}", {}
+    else:
+        name = f"kernel_{level}_{rank}"
+        metrics = {
+            "bytes": f"{4096 * (rank + 1)}",
+            "count": f"{rank + 1}",
+            "device_id": '"0"',
+            "device_type": '"CUDA"',
+            "flops16": f"{1e9 + rank}",
+            "time (ns)": f"{1000 + 37 * rank}",
+        }
+    if has_children:
+        yield f"\n{inner}"
+    entries = [f'\n{inner}    "{key}": {value}' for key, value in metrics.items()]
+    yield f'],\n{inner}"frame": {{\n{inner}    "name": "{name}",\n'
+    yield f'{inner}    "type": "function"\n{inner}}},\n'
+    yield f'{inner}"metrics": {{{",".join(entries)}' + (f"\n{inner}" if entries else "")
+    yield f"}}\n{pad}}}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
