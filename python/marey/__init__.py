@@ -17,19 +17,30 @@ from typing import TYPE_CHECKING, Any
 from . import context, data
 from ._native import __version__
 from .context import depth
-from .errors import BackendUnavailable, MareyError
+from .errors import (
+    BackendUnavailable,
+    EmptyFilter,
+    MareyError,
+    UnknownMetric,
+    UnreadableProfile,
+)
 from .profile import DEFAULT_PROFILE_NAME, activate, deactivate, finalize, profile, start
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import hooks, mode
+    from . import graph, hooks, mode, specs, viewer
     from .hooks import register_triton_hook, unregister_triton_hook
+    from .specs import max_bps, max_flops
+    from .viewer import parse, read
 
 __all__ = [
     "DEFAULT_PROFILE_NAME",
     "BackendUnavailable",
+    "EmptyFilter",
     "MareyError",
+    "UnknownMetric",
+    "UnreadableProfile",
     "__version__",
     "activate",
     "context",
@@ -42,26 +53,44 @@ __all__ = [
     "exit_scope",
     "exit_state",
     "finalize",
+    "graph",
     "hooks",
+    "max_bps",
+    "max_flops",
     "metadata_state",
     "mode",
+    "parse",
     "profile",
+    "read",
     "register_triton_hook",
     "scope",
+    "specs",
     "start",
     "state",
     "unregister_triton_hook",
+    "viewer",
 ]
+
+# The parts that most programs never touch, and the names that come from them.
+_LAZY_MODULES = ("graph", "hooks", "mode", "specs", "viewer")
+_LAZY_NAMES = {
+    "max_bps": "specs",
+    "max_flops": "specs",
+    "parse": "viewer",
+    "read": "viewer",
+    "register_triton_hook": "hooks",
+    "unregister_triton_hook": "hooks",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the parts that most programs never touch when they are touched."""
+    """Imports a part when it is touched."""
     import importlib
 
-    if name in ("hooks", "mode"):
+    if name in _LAZY_MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in ("register_triton_hook", "unregister_triton_hook"):
-        return getattr(importlib.import_module(f"{__name__}.hooks"), name)
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,7 +20,7 @@ Usage: marey run [OPTIONS] TARGET...
 
 Commands:
   run          run a program and profile it; `marey script.py` is short for `marey run script.py`
-  view         show a profile
+  view         show profiles as trees; also the command `marey-viewer`
   completions  print the completion script of a shell
   help         list every command
 
@@ -66,10 +66,19 @@ def main() -> None:
     elif _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
-        from marey import _engine  # heavy, and never needed beside a profiled program
+        _run_engine(sys.argv)
 
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine does not return to Python
-        sys.exit(_engine.cli_main(sys.argv))
+
+def viewer() -> None:
+    """The command `marey-viewer`: `marey view`, by a name like that of Proton's viewer."""
+    _run_engine(["marey", "view", *sys.argv[1:]])
+
+
+def _run_engine(argv: list[str]) -> NoReturn:
+    from marey import _engine  # heavy, and never needed beside a profiled program
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the engine does not return to Python
+    sys.exit(_engine.cli_main(argv))
 
 
 def _is_bare_run(first: str) -> bool:

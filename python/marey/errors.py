@@ -23,3 +23,15 @@ class BackendUnavailable(MareyError, RuntimeError):
         self.step = step
         self.code = code
         self.hint = hint
+
+
+class UnreadableProfile(MareyError, ValueError):
+    """A file is no whole, sound profile. The text names it, the place in it and the reason."""
+
+
+class UnknownMetric(MareyError, RuntimeError):
+    """A profile has no metric of this name, and none that it could be derived from."""
+
+
+class EmptyFilter(MareyError, ValueError):
+    """A filter leaves nothing of a profile; the text says what no node meets."""

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use marey_formats::hatchet::{self, Format};
 use marey_model::profile::Profile;
@@ -24,14 +25,16 @@ pub(crate) fn format(name: &str) -> PyResult<Format> {
 /// Writes the file under another name and renames it: half a profile never bears the final name.
 pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
     let temporary = temporary_name(path);
-    let written = File::create_new(&temporary)
+    let written = File::create(&temporary)
         .and_then(|mut file| hatchet::write(profile, format, &mut file))
         .and_then(|()| fs::rename(&temporary, path));
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
+/// A name beside `path` that no other write of this or another process has.
 fn temporary_name(path: &Path) -> PathBuf {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", process::id()));
+    name.push(format!(".{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
     name.into()
 }

@@ -1,0 +1,169 @@
+"""The pandas frame of a graph, and what its user changed in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._nodes import Node, Tree
+
+if TYPE_CHECKING:
+    import pandas
+    from pandas.api.extensions import ExtensionArray
+
+    from . import _engine
+
+NAME = "name"
+INCLUSIVE = " (inc)"
+
+# A real number holds every whole number up to here.
+_EXACT = 2**53
+
+
+def make(graph: _engine.Graph, tree: Tree, is_kept: list[bool] | None) -> pandas.DataFrame:
+    """The columns of the nodes that are kept: ``name``, then the graph's in their order."""
+    import pandas
+
+    index = pandas.Index(tree.nodes, dtype=object, name="node")
+    columns: dict[str, Any] = {NAME: graph.names()}
+    for label in graph.labels():
+        if label != NAME:
+            columns[label] = _column(graph, label)
+    frame = pandas.DataFrame(columns, index=index)
+    return frame if is_kept is None else frame[is_kept]
+
+
+def update(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree, labels: list[str]) -> None:
+    """Writes columns of the graph into its frame."""
+    positions = _positions(frame, tree)
+    for label in labels:
+        array = _array(graph.names()) if label == NAME else _column(graph, label)
+        frame[label] = array if positions is None else array.take(positions)
+
+
+def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> list[bool] | None:
+    """Writes what differs in the frame into its graph.
+
+    Returns:
+        Whether each node still has a row, or `None` if all have.
+
+    Raises:
+        ValueError: The rows or columns are no longer those of a graph.
+    """
+    positions = _positions(frame, tree)
+    if not frame.columns.is_unique:
+        raise ValueError("two columns of the graph's frame have one label")
+    labels = graph.labels()
+    for label in labels:
+        if label != NAME and label not in frame.columns:
+            graph.remove_column(label)
+    for label in frame.columns:
+        if not isinstance(label, str):
+            raise ValueError(f"the label of a column of the graph's frame is no str: {label!r}")
+        if label == NAME:
+            _take_names(frame, graph, positions)
+        else:
+            _take_column(frame[label], graph, positions, label in labels)
+    if positions is None:
+        return None
+    is_kept = [False] * len(tree.nodes)
+    for at in positions:
+        is_kept[at] = True
+    return None if all(is_kept) else is_kept
+
+
+def _positions(frame: pandas.DataFrame, tree: Tree) -> list[int] | None:
+    """The node of each row, or `None` if the rows are the nodes in their order."""
+    positions = [
+        node.position
+        for node in frame.index
+        if isinstance(node, Node) and node == tree.nodes[node.position]
+    ]
+    if len(set(positions)) < len(frame.index):
+        raise ValueError("the index of the graph's frame must hold nodes of it, each once")
+    return None if positions == list(range(len(tree.nodes))) else positions
+
+
+def _take_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[int] | None) -> None:
+    known = graph.names()
+    names = [str(name) for name in frame[NAME]]
+    if positions is not None:
+        every = known.copy()
+        for at, name in zip(positions, names, strict=True):
+            every[at] = name
+        names = every
+    if names != known:
+        graph.set_names(names)
+
+
+def _take_column(
+    series: pandas.Series[Any],
+    graph: _engine.Graph,
+    positions: list[int] | None,
+    is_known: bool,
+) -> None:
+    import pandas
+
+    given = pandas.Series(series.array)
+    if is_known:
+        known = pandas.Series(_column(graph, series.name))
+        if positions is None:
+            if given.equals(known):
+                return
+        elif given.equals(known.take(positions).reset_index(drop=True)):
+            return
+    if positions is not None:
+        given = given.set_axis(positions).reindex(range(len(graph)))
+    values, are_whole = _cells(given)
+    graph.set_column(series.name, values, are_whole)
+
+
+def _column(graph: _engine.Graph, label: str) -> ExtensionArray:
+    """A column with the type that it has in hatchet, where sums have the type of the summands."""
+    array = _array(graph.column(label))
+    if array.dtype.kind == "i" and label.endswith(INCLUSIVE):
+        own = label.removesuffix(INCLUSIVE)
+        if own in graph.labels() and _array(graph.column(own)).dtype.kind == "f":
+            return array.astype(float)
+    return array
+
+
+def _array(column: tuple[bytes, bool] | list[Any]) -> ExtensionArray:
+    """A column of the engine with the type that pandas finds for it."""
+    import numpy
+    import pandas
+
+    if isinstance(column, list):
+        missing = float("nan")
+        return pandas.Series([missing if value is None else value for value in column]).array
+    content, are_whole = column
+    numbers = numpy.frombuffer(content)
+    if are_whole and not numpy.isnan(numbers).any():
+        return pandas.Series(numbers.astype(numpy.int64)).array
+    return pandas.Series(numbers).array
+
+
+def _cells(series: pandas.Series[Any]) -> tuple[bytes | list[Any], bool]:
+    """A column as the engine takes it."""
+    import numpy
+    from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
+
+    if is_numeric_dtype(series.dtype):
+        are_whole = is_bool_dtype(series.dtype) or is_integer_dtype(series.dtype)
+        numbers = series.to_numpy(dtype=numpy.float64, na_value=numpy.nan)
+        if not (are_whole and (numpy.abs(numbers) > _EXACT).any()):
+            return numbers.tobytes(), are_whole
+    return [_cell(value) for value in series.tolist()], False
+
+
+def _cell(value: Any) -> Any:
+    """A value as the engine takes it; what it does not know becomes its text."""
+    import pandas
+
+    if isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars
+        return _cell(value.tolist())
+    if isinstance(value, list | tuple):
+        is_numbers = all(isinstance(each, int | float) for each in value)
+        return list(value) if is_numbers else str(value)
+    return None if pandas.isna(value) is True else str(value)

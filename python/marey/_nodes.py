@@ -1,0 +1,156 @@
+"""The nodes of a graph as Python objects, and its columns as Python values."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _engine
+
+
+class Tree:
+    """Who is above whom. Nodes have numbers from 0, in pre-order with siblings by name."""
+
+    def __init__(self, graph: _engine.Graph) -> None:
+        self.frames = graph.frames()
+        self.kinds = graph.kinds()
+        self.parents = graph.parents()
+        self.depths = graph.depths()
+        self.ends = graph.ends()
+
+    @functools.cached_property
+    def nodes(self) -> list[Node]:
+        return [Node(self, at) for at in range(len(self.frames))]
+
+    def roots(self) -> list[int]:
+        return self._family(0, len(self.ends))
+
+    def children(self, at: int) -> list[int]:
+        return self._family(at + 1, self.ends[at])
+
+    def _family(self, first: int, end: int) -> list[int]:
+        found = []
+        while first < end:
+            found.append(first)
+            first = self.ends[first]
+        return found
+
+
+@functools.total_ordering
+class Node:
+    """A node of a graph, as the index of its frame holds it. Nodes are in the tree's order.
+
+    Attributes:
+        position: Number in that order, from 0.
+    """
+
+    __slots__ = ("_tree", "position")
+
+    def __init__(self, tree: Tree, position: int) -> None:
+        self._tree = tree
+        self.position = position
+
+    @property
+    def frame(self) -> dict[str, str]:
+        """What the file calls the node."""
+        return {"name": self._tree.frames[self.position], "type": "function"}
+
+    @property
+    def kind(self) -> str | None:
+        """What the node stands for, such as ``"module"``, where the file says it."""
+        return self._tree.kinds[self.position]
+
+    @property
+    def depth(self) -> int:
+        """How many nodes are above."""
+        return self._tree.depths[self.position]
+
+    @property
+    def parent(self) -> Node | None:
+        """The node above; `None` for a root."""
+        parent = self._tree.parents[self.position]
+        return None if parent is None else self._tree.nodes[parent]
+
+    @property
+    def children(self) -> list[Node]:
+        """The nodes right below, by name."""
+        return [self._tree.nodes[child] for child in self._tree.children(self.position)]
+
+    def path(self) -> tuple[Node, ...]:
+        """The nodes from the root to this one."""
+        path: list[Node] = [self]
+        while (above := path[-1].parent) is not None:
+            path.append(above)
+        return tuple(reversed(path))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self._tree is other._tree and self.position == other.position
+
+    def __lt__(self, other: Node) -> bool:
+        return self.position < other.position
+
+    def __hash__(self) -> int:
+        return hash(self.position)
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(f"'{key}': '{value}'" for key, value in self.frame.items())
+        return f"{{{attributes}}}"
+
+
+class Table:
+    """The columns of a graph, each read when it is first asked for."""
+
+    def __init__(self, graph: _engine.Graph) -> None:
+        self._graph = graph
+        self._columns: dict[str, list[Any]] = {"name": graph.names(), "depth": graph.depths()}
+        self.labels = list(dict.fromkeys([*self._columns, *graph.labels()]))
+
+    def column(self, label: str) -> list[Any]:
+        """One value a node: NaN where a number is missing, `None` where anything else is.
+
+        Raises:
+            KeyError: There is no such column.
+        """
+        if label not in self._columns:
+            self._columns[label] = values(self._graph.column(label))
+        return self._columns[label]
+
+    def rows(self) -> Iterator[Row]:
+        return (Row(self, at) for at in range(len(self._graph)))
+
+
+class Row(Mapping[str, Any]):
+    """A node's ``name``, ``depth`` and columns."""
+
+    __slots__ = ("_at", "_table")
+
+    def __init__(self, table: Table, at: int) -> None:
+        self._table = table
+        self._at = at
+
+    def __getitem__(self, label: str) -> Any:
+        return self._table.column(label)[self._at]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.labels)
+
+    def __len__(self) -> int:
+        return len(self._table.labels)
+
+    def __repr__(self) -> str:
+        return f"Row({dict(self)})"
+
+
+def values(column: tuple[bytes, bool] | list[Any]) -> list[Any]:
+    """A column of the engine as a list; of whole numbers those are `int` that are there."""
+    if isinstance(column, list):
+        return column
+    content, are_whole = column
+    numbers = memoryview(content).cast("d").tolist()
+    if are_whole:
+        return [number if math.isnan(number) else int(number) for number in numbers]
+    return numbers

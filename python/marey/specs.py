@@ -1,0 +1,123 @@
+"""How fast devices can be, with the names of Triton's `triton.profiler.specs`.
+
+For the architectures that Triton knows the numbers are Triton's; for those and all others, dense
+figures with their sources are in `docs/viewer.md`.
+
+Attributes:
+    flops_by_device: By device type and architecture, `max_flops` of the rest of its arguments, by
+        keyword but for the width.
+    amd_bps_by_arch: Bytes per second, of those AMD architectures where it is one number.
+    amd_fp8_flops_by_arch: Operations of 8 bits in one clock of one multiprocessor, for HIP.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "amd_bps_by_arch",
+    "amd_fp8_flops_by_arch",
+    "flops_by_device",
+    "max_bps",
+    "max_flops",
+]
+
+flops_by_device: dict[str, dict[str, Callable[..., float]]]
+amd_bps_by_arch: dict[str, float]
+amd_fp8_flops_by_arch: dict[str, int]
+
+
+def max_flops(device_type: str, arch: str, width: int, num_sms: float, clock_rate: float) -> float:
+    """The most floating-point operations per second, without sparsity.
+
+    Args:
+        device_type: ``"CUDA"`` or ``"HIP"``.
+        arch: As in ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
+        width: Bits of an operand: 8, 16, 32 or 64.
+        num_sms: Multiprocessors, as the device's driver counts them.
+        clock_rate: Clock of a multiprocessor in kHz or GHz; which of them, the size tells.
+
+    Returns:
+        Operations per second; `nan`, with a warning that says why, where that is not known.
+    """
+    from . import _engine
+
+    width = max(0, min(width, 2**32 - 1))
+    return _or_warn(*_engine.max_flops(device_type, str(arch), width, num_sms, clock_rate))
+
+
+def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: float) -> float:
+    """The most bytes per second between a device and its memory.
+
+    Args:
+        device_type: ``"CUDA"`` or ``"HIP"``.
+        arch: As in ``"90"``, ``"sm_90a"`` or ``"gfx942"``.
+        bus_width: Bits of the memory bus.
+        memory_clock_rate: Clock of the memory, as the driver reports it, in kHz or GHz.
+
+    Returns:
+        Bytes per second; `nan`, with a warning that says why, where that is not known.
+    """
+    from . import _engine
+
+    return _or_warn(*_engine.max_bps(device_type, str(arch), bus_width, memory_clock_rate))
+
+
+def _or_warn(rate: float, note: str | None) -> float:
+    if note is not None:
+        warnings.warn(note, stacklevel=3)
+    return rate
+
+
+def _flops_by_device() -> dict[str, dict[str, Callable[..., float]]]:
+    from . import _engine
+
+    families: dict[str, dict[str, Callable[..., float]]] = {}
+    for family, arch, _doc in _engine.architectures():
+        # Where the rate is one number, Triton needs neither the multiprocessors nor the clock.
+        rate = functools.partial(max_flops, family, arch, num_sms=math.nan, clock_rate=math.nan)
+        families.setdefault(family, {})[arch] = rate
+    return families
+
+
+def _amd_bps_by_arch() -> dict[str, float]:
+    from . import _engine
+
+    rates = {arch: _engine.max_bps("HIP", arch, math.nan, math.nan)[0] for arch in _hip_archs()}
+    return {arch: rate for arch, rate in rates.items() if not math.isnan(rate)}
+
+
+def _amd_fp8_flops_by_arch() -> dict[str, int]:
+    from . import _engine
+
+    one_ghz_khz = 1e6
+    rates = {arch: _engine.max_flops("HIP", arch, 8, 1, one_ghz_khz)[0] for arch in _hip_archs()}
+    return {arch: int(rate / 1e9) for arch, rate in rates.items()}
+
+
+def _hip_archs() -> list[str]:
+    from . import _engine
+
+    return [arch for family, arch, _doc in _engine.architectures() if family == "HIP"]
+
+
+_TABLES: dict[str, Callable[[], Any]] = {
+    "flops_by_device": _flops_by_device,
+    "amd_bps_by_arch": _amd_bps_by_arch,
+    "amd_fp8_flops_by_arch": _amd_fp8_flops_by_arch,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Fills a table when it is first touched."""
+    if name not in _TABLES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _TABLES[name]())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
