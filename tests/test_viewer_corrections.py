@@ -363,8 +363,14 @@ def test_two_files_are_shown_together(capfd: pytest.CaptureFixture[str]) -> None
     assert theirs(argv).failure == "AssertionError: Must specify a file to read"
     shown = ours(argv, capfd)
     assert shown.exit_code == 0
-    assert "only_in_a" in shown.stdout
-    assert "only_in_b" in shown.stdout
+    assert shown.stdout == (
+        "a = a.hatchet\n"
+        "b = b.hatchet\n"
+        "a: a  b: a  name\n"
+        "   1     2  ROOT\n"
+        "   1        ├─ only_in_a\n"
+        "         2  └─ only_in_b\n"
+    )
 
 
 @pytest.mark.parametrize(

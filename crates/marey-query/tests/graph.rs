@@ -12,7 +12,7 @@ use marey_query::graph::{
 };
 use proptest::prelude::*;
 
-/// A profile from lines `name metric=value …`, two spaces a level. Words are texts.
+/// A profile from lines `name metric=value …`, two spaces a level. Words are texts, `~` is a space.
 fn profile(text: &str) -> Profile {
     let mut profile = Profile::default();
     let mut path: Vec<NodeId> = Vec::new();
@@ -25,6 +25,7 @@ fn profile(text: &str) -> Profile {
         profile.nodes.push(Node { name, kind: None, parent: path.last().copied() });
         path.push(id);
         for word in words {
+            let word = word.replace('~', " ");
             let (key, value) = word.split_once('=').unwrap();
             let value = value
                 .parse()
@@ -190,11 +191,40 @@ fn words_of_ours_mean_what_comes_nearest() {
     let mut host = graph(
         "
 ROOT tokens=0
-  a tokens=4 wall_count=2 wall_total(ns)=20 wall_p50(ns)=9
+  a tokens=4 wall_count=2 wall_total~(ns)=20 wall_p50(ns)=9
 ",
     );
     let labels = host.derive(&["calls", "count", "TOKENS", "tokens/%"]).unwrap().labels;
     assert_eq!(labels, ["wall_count", "wall_count", "tokens (inc)", "tokens/% (inc)"]);
+}
+
+#[test]
+fn shares_of_wall_totals_are_of_the_top_level() {
+    let mut graph = graph(
+        "
+ROOT
+  a wall_total~(ns)=80 wall_self~(ns)=30
+    b wall_total~(ns)=50 wall_self~(ns)=50
+  c wall_total~(ns)=20 wall_self~(ns)=20
+",
+    );
+    let labels = graph.derive(&["total/%", "self/%", "total/us", "wall_total/%"]).unwrap().labels;
+    let at = |label: &str| graph.numbers(label).unwrap();
+    assert_eq!(at("total/%")[1..], [80.0, 50.0, 20.0]);
+    assert_eq!(at("self/%")[1..], [30.0, 50.0, 20.0]);
+    // By its own name the metric has the share that Proton's viewer gives it.
+    assert!((at("wall_total/%")[1] - 80.0 / 1.5).abs() < 1e-9);
+    let reaching = Filter { threshold: Some(Threshold::Percent(45.0)), ..Filter::default() };
+    for label in ["total/%", "total/us", "wall_total (ns)", "wall_total/%"] {
+        let left = graph.filter(&reaching, label).unwrap();
+        assert_eq!(left.nodes().len(), 3, "{label} {labels:?}");
+    }
+    let nearest = |graph: &mut Graph, metric: &str| match graph.derive(&[metric]) {
+        Err(MetricError::Unknown { nearest, .. }) => nearest,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nearest(&mut graph, "time/ms"), ["total", "self"]);
+    assert!(!nearest(&mut graph, "total/%/%").contains(&"total/%".to_owned()));
 }
 
 #[test]

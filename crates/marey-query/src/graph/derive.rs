@@ -186,7 +186,11 @@ impl Graph {
     fn in_unit(&self, found: &Found, unit: &str) -> Result<Vec<f64>, MetricError> {
         let values = self.numbers(&found.label)?;
         if unit == "%" {
-            let whole = whole(found, &values);
+            let whole = if found.is_word {
+                self.whole(&found.label, &values)
+            } else {
+                whole(found, &values)
+            };
             return Ok(values.iter().map(|value| value / whole * 100.0).collect());
         }
         match (unit_secs(&found.key), seconds(&unit.to_lowercase())) {
@@ -196,8 +200,8 @@ impl Graph {
     }
 }
 
-/// What percentages refer to: the first root's sum, or what all nodes have of a metric that is not
-/// added up.
+/// What Proton's viewer takes for the whole: the first root's sum, or what all nodes have of a metric
+/// that is not added up.
 fn whole(found: &Found, values: &[f64]) -> f64 {
     if found.is_inclusive {
         return values.first().copied().unwrap_or(f64::NAN);

@@ -128,12 +128,20 @@ impl Graph {
         if label.ends_with(INCLUSIVE) {
             return values.first().copied().unwrap_or(f64::NAN);
         }
-        let name = label.split('/').next().map_or(label, without_unit);
-        let counts_all = name != without_unit(wall::TOTAL);
-        let counts = |at: &usize| counts_all || self.nodes[*at].depth <= 1;
+        let counts_children = self.counts_children(label);
+        let counts = |at: &usize| !counts_children || self.nodes[*at].depth <= 1;
         let mut parts: Vec<f64> =
             (0..self.nodes.len()).filter(counts).map(|at| values[at]).collect();
         sum(&mut parts)
+    }
+
+    /// Whether each value of a column, or of one derived from it, has those below the node in it.
+    fn counts_children(&self, label: &str) -> bool {
+        // Side by side, the name of the file stands before the metric's.
+        let name = label.rsplit(": ").next().unwrap_or(label);
+        let name = name.split('/').next().unwrap_or(name);
+        let key = self.find(name).map_or_else(|| name.to_owned(), |found| found.key);
+        ["total", without_unit(wall::TOTAL)].contains(&without_unit(&key))
     }
 
     fn matches(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {

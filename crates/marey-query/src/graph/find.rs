@@ -72,6 +72,8 @@ pub(super) struct Found {
     pub(super) key: String,
     /// Whether the column holds sums over subtrees.
     pub(super) is_inclusive: bool,
+    /// Whether one of our words was asked for, and not a metric by its name.
+    pub(super) is_word: bool,
 }
 
 impl Graph {
@@ -91,11 +93,12 @@ impl Graph {
 
     fn find_word(&self, name: &str) -> Option<Found> {
         let word = WORDS.iter().find(|known| known.name == name.to_lowercase())?;
-        let mut found = word.meanings.iter().find_map(|meaning| self.find_exact(meaning))?;
+        let found = word.meanings.iter().find_map(|meaning| self.find_exact(meaning))?;
         if word.is_own && found.is_inclusive {
-            found = Found { label: found.key.clone(), key: found.key, is_inclusive: false };
+            let label = found.key.clone();
+            return Some(Found { label, is_inclusive: false, is_word: true, ..found });
         }
-        Some(found)
+        Some(Found { is_word: true, ..found })
     }
 
     fn find_squeezed(&self, name: &str) -> Option<Found> {
@@ -114,16 +117,21 @@ impl Graph {
         let own = by_rank(true).or_else(|| by_rank(false))?;
         let key = own.metric.key.to_string();
         let label = if own.is_inclusive { inclusive_label(own).to_string() } else { key.clone() };
-        Some(Found { label, key, is_inclusive: own.is_inclusive })
+        Some(Found { label, key, is_inclusive: own.is_inclusive, is_word: false })
     }
 
     pub(super) fn unknown(&self, metric: &str) -> MetricError {
         let available = self.available();
+        if metric == "time" && self.find_exact(wall::TOTAL).is_some() {
+            // The host's profile has no kernel times; what is meant are its wall times.
+            let nearest = vec!["total".into(), "self".into()];
+            return MetricError::Unknown { metric: metric.into(), nearest, available };
+        }
         let asked = metric.to_lowercase();
         let mut near: Vec<(f64, &String)> = available
             .iter()
             .map(|name| (strsim::jaro_winkler(&asked, &name.to_lowercase()), name))
-            .filter(|(likeness, _)| *likeness >= NEAR)
+            .filter(|(likeness, name)| *likeness >= NEAR && **name != asked)
             .collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let nearest = near.into_iter().take(MAX_NEAREST).map(|(_, name)| name.clone()).collect();

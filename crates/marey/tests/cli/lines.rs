@@ -128,7 +128,7 @@ fn bytes_below_zero_are_an_overflow() {
     --- stderr ---
     warning: a sum of bytes is negative, which is usually an overflow
     ");
-    let both = folder.view("-m bytes b.hatchet b.hatchet");
+    let both = folder.view("-m bytes --layout lines b.hatchet b.hatchet");
     assert!(both.contains("\n\nWarning: Negative byte values"), "{both}");
 }
 
@@ -145,8 +145,12 @@ fn an_unknown_peak_is_a_note() {
 }
 
 #[test]
-fn several_files_stand_side_by_side() {
-    assert_snapshot!(Folder::before_and_after().view("-m time,count before.hatchet after.hatchet"), @r"
+fn several_files_are_lines_only_when_asked_for() {
+    let folder = Folder::before_and_after();
+    let shown = folder.view("-m count before.hatchet after.hatchet");
+    assert!(shown.contains("before: count  after: count  name"), "{shown}");
+    let line = "-m time,count --layout lines before.hatchet after.hatchet";
+    assert_snapshot!(folder.view(line), @r"
     exit code: 0
     --- stdout ---
     8800.000 7700.000 7.000 7.000 ROOT

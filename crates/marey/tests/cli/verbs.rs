@@ -79,12 +79,12 @@ fn help_of_view() {
       -h, --help                 Print help
 
     Examples:
-      marey view train.hatchet                          A table of what suits the file
-      marey view --sort value -t 1% train.hatchet       What takes at least 1 %, the most first
-      marey view -m time/ms,util train.hatchet | less   Chosen metrics, as proton-viewer prints them
-      marey view a.hatchet b.hatchet                    Side by side
+      marey view train.hatchet                             A table of what suits the file
+      marey view --sort value -t 1% train.hatchet          What takes at least 1 %, the most first
+      marey view -m total/ms,p99/us train.hatchet | less   Lines, as proton-viewer prints them
+      marey view a.hatchet b.hatchet                       Side by side
       marey view --diff-profile before.hatchet after.hatchet
-      marey view --json train.hatchet | jq .            For programs
+      marey view --json train.hatchet | jq .               For programs
 
     Metrics of every file that marey wrote: total, self, calls, min, max, p50, p90, p99.
     Times are wall times of a scope with everything inside it; `self` is what no inner scope covers.
