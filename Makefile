@@ -58,7 +58,7 @@ wheel: $(STAMPS)/wheel ## Build the wheel into dist/
 test: lint test-rust test-loom test-python test-wheel test-budget ## Run every check and every test
 
 .PHONY: lint
-lint: $(addprefix $(STAMPS)/,fmt clippy deps codegen ruff mypy deny) ## Check format, lints, types, directions and generated files
+lint: $(addprefix $(STAMPS)/,fmt clippy fuzz deps codegen ruff mypy deny) ## Check format, lints, types, directions and generated files
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/cargo-test ## Run the Rust tests
@@ -112,6 +112,13 @@ $(STAMPS)/fmt: $(RUST) rustfmt.toml
 
 $(STAMPS)/clippy: $(RUST)
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	$(stamp)
+
+# libFuzzer is C++.
+$(STAMPS)/fuzz: $(RUST) fuzz/Cargo.toml fuzz/Cargo.lock
+	if command -v c++ >/dev/null; then \
+	    $(CARGO) check --manifest-path fuzz/Cargo.toml --locked --target-dir $(TARGET)/fuzz; \
+	else echo "there is no C++ compiler: the fuzz targets are not checked"; fi
 	$(stamp)
 
 $(STAMPS)/deps: $(RUST)

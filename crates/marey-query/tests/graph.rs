@@ -228,9 +228,78 @@ ROOT
 }
 
 #[test]
+fn a_files_own_metric_is_shown_where_its_name_means_nothing_else() {
+    let mut host = graph("ROOT\n  step util=0.5 gbyte/s=7\n");
+    assert_eq!(host.derive(&["util", "gbyte/s"]).unwrap().labels, ["util", "gbyte/s"]);
+    let mut gpu = graph(
+        "
+ROOT time(ns)=0 bytes=0
+  k time(ns)=2 bytes=6 gbyte/s=1
+",
+    );
+    assert_eq!(gpu.derive(&["gbyte/s"]).unwrap().labels, ["gbyte/s (inc)"]);
+    for (asked, needed) in
+        [("tflop/s", "flops"), ("avg_time/ms", "count"), ("cpu_time/s", "cpu_time")]
+    {
+        match gpu.derive(&[asked]) {
+            Err(MetricError::Unknown { metric, wanted_for: Some(wanted_for), .. }) => {
+                assert_eq!((metric.as_str(), wanted_for.as_str()), (needed, asked));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(gpu.derive(&["avg_avg_time/us"]).is_err());
+}
+
+#[test]
+fn a_metric_called_as_the_sums_of_another_one_hides_them_from_nobody() {
+    let graph = graph("ROOT t=0\n  k t=5 t~(inc)=99\n");
+    assert_eq!(graph.numbers("t (inc)").unwrap(), [5.0, 5.0]);
+}
+
+#[test]
+fn a_share_of_what_stands_on_no_root_is_of_all_nodes() {
+    let mut graph = graph("ROOT\n  a time~(ns)=90\n  b time~(ns)=10\n");
+    let label = graph.derive(&["time/us"]).unwrap().labels.remove(0);
+    let reaching = Filter { threshold: Some(Threshold::Percent(50.0)), ..Filter::default() };
+    assert_eq!(graph.filter(&reaching, &label).unwrap().nodes().len(), 2);
+}
+
+#[test]
+fn what_was_derived_can_be_derived_and_written_again() {
+    let mut graph = graph(STEP);
+    let label = graph.derive(&["time/%"]).unwrap().labels.remove(0);
+    let mut again = Graph::new(graph.to_profile());
+    again.derive(&["time/%"]).unwrap();
+    let twice = again.to_profile();
+    twice.check().unwrap();
+    assert_eq!(twice.metrics.iter().filter(|metric| *metric.key == *label).count(), 1);
+}
+
+#[test]
+fn patterns_are_pythons() {
+    let graph = graph("ROOT\n  f<float>\n    leaf n=1\n  a[b] n=1\n  a&~b n=1\n  x] n=1\n");
+    for (pattern, name) in [
+        (r"\w\<float\>", "f<float>"),
+        (r"a[[]b", "a[b]"),
+        (r"[a-z[]+b\]\Z", "a[b]"),
+        (r"a[&&~]{2}b", "a&~b"),
+        (r"x[]]", "x]"),
+        (r"x[^]a]|x\]", "x]"),
+        (r"(?P<first>a)\[", "a[b]"),
+    ] {
+        let include = Filter { include: Some(pattern.into()), ..Filter::default() };
+        let left = graph.filter(&include, "").unwrap();
+        assert_eq!(&*left.nodes()[1].name, name, "{pattern}");
+        assert!(left.nodes().len() <= 3, "{pattern}");
+    }
+}
+
+#[test]
 fn a_metric_that_is_not_there_names_the_nearest() {
     let mut graph = graph(STEP);
-    let MetricError::Unknown { metric, nearest, available } = graph.derive(&["coutn"]).unwrap_err()
+    let MetricError::Unknown { metric, nearest, available, .. } =
+        graph.derive(&["coutn"]).unwrap_err()
     else {
         panic!("another error");
     };

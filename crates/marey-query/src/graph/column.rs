@@ -9,8 +9,8 @@ use super::find::MetricError;
 use super::sum::sum;
 use super::{Graph, Node, Own};
 
-/// What Proton appends to the name of a metric that is added up into parents.
-pub(super) const INCLUSIVE: &str = " (inc)";
+/// What stands behind the name of a metric in the label of its sums over subtrees.
+pub const INCLUSIVE: &str = " (inc)";
 
 /// A named value for every node.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,12 +82,13 @@ impl Graph {
         if let Some(column) = self.columns.iter().find(|column| &*column.label == label) {
             return Some(column.cells.clone());
         }
-        if let Some(own) = self.own.iter().find(|own| &*own.metric.key == label) {
-            return Some(self.own_cells(own));
+        // A metric may be called as another one's sums are; the sums come first.
+        let named = |key: &str| self.own.iter().find(|own| &*own.metric.key == key);
+        let summed = label.strip_suffix(INCLUSIVE).and_then(named).filter(|own| own.is_inclusive);
+        match summed {
+            Some(own) => Some(self.summed_cells(own)),
+            None => named(label).map(|own| self.own_cells(own)),
         }
-        let key = label.strip_suffix(INCLUSIVE)?;
-        let own = self.own.iter().find(|own| own.is_inclusive && &*own.metric.key == key)?;
-        Some(self.summed_cells(own))
     }
 
     /// The column of this label as numbers, NaN where a node has none.

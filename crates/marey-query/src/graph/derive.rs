@@ -1,5 +1,7 @@
 //! Metrics that are computed from metrics. `docs/viewer.md` has the formulas.
 
+use std::collections::HashMap;
+
 use marey_model::metric::MetricValue;
 use marey_model::profile::Device;
 
@@ -71,8 +73,9 @@ impl<'a> Asked<'a> {
         {
             return Self::Rate { amount, scale };
         }
-        let is_average = name.starts_with("avg_");
-        let metric = match name.trim_start_matches("avg_") {
+        let averaged = name.strip_prefix("avg_");
+        let is_average = averaged.is_some();
+        let metric = match averaged.unwrap_or(name) {
             "time" => "time",
             "cpu_time" => "cpu_time",
             _ => return plain,
@@ -95,6 +98,7 @@ fn rate(name: &str) -> Option<(String, f64)> {
 }
 
 fn seconds(unit: &str) -> Option<f64> {
+    let unit = if unit == "µs" { "us" } else { unit };
     SECONDS.iter().find(|(name, _)| *name == unit).map(|&(_, secs)| secs)
 }
 
@@ -117,7 +121,14 @@ impl Graph {
     pub fn derive<M: AsRef<str>>(&mut self, metrics: &[M]) -> Result<Derived, MetricError> {
         let mut derived = Derived::default();
         for asked in metrics {
-            let label = self.derive_one(asked.as_ref().trim(), &mut derived.notes)?;
+            let asked = asked.as_ref().trim();
+            let label = match self.find_exact(asked) {
+                // The file's own metric of a name that nothing can be derived for.
+                Some(found) if !self.can_derive(asked) => found.label,
+                _ => self
+                    .derive_one(asked, &mut derived.notes)
+                    .map_err(|error| wanted_for(asked, error))?,
+            };
             derived.labels.push(label);
         }
         Ok(derived)
@@ -209,8 +220,19 @@ fn whole(found: &Found, values: &[f64]) -> f64 {
     sum(&mut values.to_vec())
 }
 
-/// The unit that stands in parentheses behind a metric's name, in seconds.
-pub(super) fn unit_secs(key: &str) -> Option<f64> {
+/// Says for what a metric was looked up that is not there.
+fn wanted_for(asked: &str, error: MetricError) -> MetricError {
+    match error {
+        MetricError::Unknown { metric, nearest, available, .. } => {
+            let wanted_for = Some(asked.to_owned()).filter(|asked| *asked != metric);
+            MetricError::Unknown { metric, wanted_for, nearest, available }
+        }
+        other => other,
+    }
+}
+
+/// The unit of time that stands in parentheses behind a metric's name, in seconds.
+pub fn unit_secs(key: &str) -> Option<f64> {
     let (_, rest) = key.split_once('(')?;
     seconds(rest.split(')').next()?.trim())
 }
@@ -244,16 +266,20 @@ impl Graph {
     fn devices_of_nodes(&self) -> Result<Vec<RanOn>, MetricError> {
         let ids = self.column(DEVICE_ID).ok_or_else(|| self.unknown(DEVICE_ID))?;
         let families = self.column(DEVICE_TYPE);
+        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (position, device) in self.devices.iter().enumerate() {
+            by_id.entry(&device.id).or_default().push(position);
+        }
         let device = |at: usize| {
             let Some(id) = ids.get(at) else { return RanOn::Nothing };
             let id = shown(&id);
             let family = families.as_ref().and_then(|families| families.get(at));
             let family = family.map(|family| shown(&family));
-            let of_id = || self.devices.iter().enumerate().filter(|(_, device)| device.id == id);
+            let of_id = by_id.get(&*id).map_or(&[][..], Vec::as_slice);
             // Proton writes the family of some metrics as a number.
-            let both = of_id().find(|(_, device)| Some(&device.family) == family.as_ref());
-            let found = both.or_else(|| of_id().next());
-            found.map_or(RanOn::Unlisted, |(position, _)| RanOn::Listed(position))
+            let is_its = |at: &&usize| Some(&self.devices[**at].family) == family.as_ref();
+            let found = of_id.iter().find(is_its).or(of_id.first());
+            found.map_or(RanOn::Unlisted, |&position| RanOn::Listed(position))
         };
         Ok((0..self.nodes.len()).map(device).collect())
     }

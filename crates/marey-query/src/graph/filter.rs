@@ -125,8 +125,12 @@ impl Graph {
     /// added up; of wall totals, in which each node counts those below it, the top level; of
     /// anything else, all nodes.
     pub fn whole(&self, label: &str, values: &[f64]) -> f64 {
-        if label.ends_with(INCLUSIVE) {
-            return values.first().copied().unwrap_or(f64::NAN);
+        // Derived times are labelled as sums also where the file's are none.
+        if let Some(&root) = values.first()
+            && label.ends_with(INCLUSIVE)
+            && !root.is_nan()
+        {
+            return root;
         }
         let counts_children = self.counts_children(label);
         let counts = |at: &usize| !counts_children || self.nodes[*at].depth <= 1;
@@ -170,13 +174,36 @@ impl Graph {
     }
 }
 
-/// The pattern with Python's word for the end of a text, `\Z`, in Rust's spelling.
+/// A pattern of Python's in Rust's spelling: `\Z` is `\z`, `\<` and `\>` are plain characters, and
+/// inside a class so are `[`, `&` and `~`.
 fn as_rust(pattern: &str) -> String {
     let mut spelled = String::with_capacity(pattern.len());
-    let mut is_escaped = false;
-    for c in pattern.chars() {
-        spelled.push(if is_escaped && c == 'Z' { 'z' } else { c });
-        is_escaped = !is_escaped && c == '\\';
+    let mut characters = pattern.chars().peekable();
+    let mut is_in_class = false;
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some('Z') if !is_in_class => spelled.push_str(r"\z"),
+                Some(plain @ ('<' | '>')) => spelled.push(plain),
+                Some(escaped) => spelled.extend(['\\', escaped]),
+                None => spelled.push('\\'),
+            },
+            '[' if !is_in_class => {
+                is_in_class = true;
+                spelled.push('[');
+                spelled.extend(characters.next_if_eq(&'^'));
+                // A bracket that closes nothing yet.
+                if characters.next_if_eq(&']').is_some() {
+                    spelled.push_str(r"\]");
+                }
+            }
+            ']' => {
+                is_in_class = false;
+                spelled.push(']');
+            }
+            '[' | '&' | '~' if is_in_class => spelled.extend(['\\', character]),
+            other => spelled.push(other),
+        }
     }
     spelled
 }

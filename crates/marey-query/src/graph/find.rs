@@ -12,8 +12,10 @@ pub enum MetricError {
     /// No metric has this name. The sentence is Proton's, which its users match.
     #[error("Metric {metric} is not found. Use the --list flag to list available metrics")]
     Unknown {
-        /// What was asked for.
+        /// The metric.
         metric: String,
+        /// What was to be derived from it, if it was not asked for itself.
+        wanted_for: Option<String>,
         /// Names that come near to it.
         nearest: Vec<String>,
         /// Every name there is.
@@ -83,7 +85,7 @@ impl Graph {
         self.find_exact(name).or_else(|| self.find_word(name)).or_else(|| self.find_squeezed(name))
     }
 
-    fn find_exact(&self, name: &str) -> Option<Found> {
+    pub(super) fn find_exact(&self, name: &str) -> Option<Found> {
         let name = name.to_lowercase();
         self.find_key(|key| {
             let key = key.to_lowercase();
@@ -125,7 +127,12 @@ impl Graph {
         if metric == "time" && self.find_exact(wall::TOTAL).is_some() {
             // The host's profile has no kernel times; what is meant are its wall times.
             let nearest = vec!["total".into(), "self".into()];
-            return MetricError::Unknown { metric: metric.into(), nearest, available };
+            return MetricError::Unknown {
+                metric: metric.into(),
+                wanted_for: None,
+                nearest,
+                available,
+            };
         }
         let asked = metric.to_lowercase();
         let mut near: Vec<(f64, &String)> = available
@@ -135,7 +142,7 @@ impl Graph {
             .collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let nearest = near.into_iter().take(MAX_NEAREST).map(|(_, name)| name.clone()).collect();
-        MetricError::Unknown { metric: metric.into(), nearest, available }
+        MetricError::Unknown { metric: metric.into(), wanted_for: None, nearest, available }
     }
 
     /// What may be asked for: metrics without their units, words, and what can be derived.

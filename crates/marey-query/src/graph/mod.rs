@@ -20,8 +20,8 @@ use std::sync::Arc;
 use marey_model::context::{METADATA_STATE, METADATA_STATE_PREFIX, NodeKind};
 use marey_model::profile::{Device, Meta, Metric, NodeId, Profile};
 
-pub use column::{Cells, Column};
-pub use derive::Derived;
+pub use column::{Cells, Column, INCLUSIVE};
+pub use derive::{Derived, unit_secs};
 pub use filter::{Filter, FilterError, Threshold};
 pub use find::{MetricError, short_word, without_unit};
 pub use names::NameStyle;

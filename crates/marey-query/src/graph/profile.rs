@@ -31,7 +31,11 @@ impl Graph {
                 parent: above.or(has_new_root.then_some(NodeId::ROOT)),
             });
         }
-        let own = self.own.iter().map(|own| own_metric(own, &places));
+        // A column made anew stands for the metric that an earlier one was written as.
+        let is_replaced =
+            |own: &&Own| self.columns.iter().any(|column| column.label == own.metric.key);
+        let own = self.own.iter().filter(|own| !is_replaced(own));
+        let own = own.map(|own| own_metric(own, &places));
         let others =
             self.columns.iter().filter(|column| !self.is_sum(&column.label)).map(|other| {
                 let metric = column::sparse(other.label.clone(), &other.cells);

@@ -163,6 +163,36 @@ fn union_of_labels(graphs: &[&Graph]) -> Vec<String> {
     labels
 }
 
+/// Nodes of one parent and one name; several only where one graph has several.
+#[derive(Default)]
+struct Same {
+    places: Vec<usize>,
+    /// How many of them the graph that is being read has taken.
+    taken: usize,
+    /// Which graph that is.
+    by: usize,
+}
+
+impl Same {
+    /// The first node that the graph has not taken, which it then has.
+    fn next_of(&mut self, which: usize) -> Option<usize> {
+        if self.by != which {
+            self.by = which;
+            self.taken = 0;
+        }
+        let place = self.places.get(self.taken).copied()?;
+        self.taken += 1;
+        Some(place)
+    }
+
+    /// Adds a node, which the graph that is being read has taken.
+    fn add(&mut self, place: usize) -> usize {
+        self.places.push(place);
+        self.taken += 1;
+        place
+    }
+}
+
 /// The nodes of several graphs; nodes of one path are one.
 struct Union {
     graph: Graph,
@@ -173,9 +203,7 @@ struct Union {
 impl Union {
     fn of(graphs: &[&Graph]) -> Self {
         let mut nodes: Vec<Node> = Vec::new();
-        // Nodes of one parent and one name; several only where one graph has several.
-        let mut known: HashMap<(Option<usize>, Arc<str>), Vec<usize>> = HashMap::new();
-        let mut last_graph: Vec<usize> = Vec::new();
+        let mut known: HashMap<(Option<usize>, Arc<str>), Same> = HashMap::new();
         let mut places = Vec::new();
         for (which, graph) in graphs.iter().enumerate() {
             let mut place = vec![0; graph.nodes.len()];
@@ -183,18 +211,14 @@ impl Union {
                 let node = &graph.nodes[at];
                 let parent = node.parent.map(|parent| place[parent]);
                 let same = known.entry((parent, node.frame.clone())).or_default();
-                let free = same.iter().copied().find(|&place| last_graph[place] != which);
-                place[at] = free.unwrap_or_else(|| {
-                    same.push(nodes.len());
-                    last_graph.push(which);
+                place[at] = if let Some(place) = same.next_of(which) {
+                    nodes[place].side = Side::Both;
+                    place
+                } else {
                     let side = if which == 0 { Side::Left } else { Side::Right };
                     nodes.push(Node { parent, seen: nodes.len(), side, ..node.clone() });
-                    nodes.len() - 1
-                });
-                if last_graph[place[at]] != which {
-                    last_graph[place[at]] = which;
-                    nodes[place[at]].side = Side::Both;
-                }
+                    same.add(nodes.len() - 1)
+                };
             }
             places.push(place);
         }

@@ -76,7 +76,7 @@ pub(super) fn quoted(file: &Path) -> String {
 pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
     let file = quoted(file);
     match error {
-        MetricError::Unknown { metric, nearest, available } => Failure {
+        MetricError::Unknown { metric, nearest, available, .. } => Failure {
             message: format!("{file} has no metric `{}`", printable(metric)),
             hint: Some(if !nearest.is_empty() {
                 format!("did you mean {}?", listed(nearest))
