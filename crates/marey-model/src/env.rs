@@ -22,8 +22,15 @@ pub const RUN: &str = "MAREY_RUN";
 /// Most context nodes a thread may hold.
 pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 
+/// Bytes of the buffer that a thread has for a trace.
+pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
+/// Most bytes of a spool.
+pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
+/// Leaves the spool where it is.
+pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
+
 /// Every variable.
-pub const ALL: [EnvVar; 5] = [
+pub const ALL: [EnvVar; 8] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -48,6 +55,21 @@ pub const ALL: [EnvVar; 5] = [
         name: MAX_NODES,
         default: "1000000",
         doc: "Most context nodes that one thread may hold; what comes after is counted in `losses`.",
+    },
+    EnvVar {
+        name: TRACE_BUFFER_BYTES,
+        default: "4194304",
+        doc: "Bytes of the buffer in which a thread keeps scopes and metric values of a trace until they are written to the spool, 32 a scope; what finds no room is counted in `losses`.",
+    },
+    EnvVar {
+        name: SPOOL_BYTES,
+        default: "17179869184",
+        doc: "Most bytes of a process's spool, into which traces are recorded; what comes after is counted in `losses`.",
+    },
+    EnvVar {
+        name: KEEP_SPOOL,
+        default: "unset",
+        doc: "`1` (or any value but `0` and the empty one) keeps the spool when the trace has been written from it.",
     },
 ];
 

@@ -28,4 +28,5 @@ pub mod loss;
 pub mod metric;
 pub mod profile;
 pub mod rank;
+pub mod spool;
 pub mod wall;

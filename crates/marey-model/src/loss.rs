@@ -20,6 +20,10 @@ pub enum LossCause {
     CheckpointFailed = 6,
     /// A signal handler's event interrupted the recorder and was dropped.
     Reentrant = 7,
+    /// A thread's log was full; the scope or value is in no trace.
+    TraceBuffer = 8,
+    /// The spool took no more; the scope or value is in no trace.
+    Spool = 9,
 }
 
 impl LossCause {
@@ -27,7 +31,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -36,6 +40,8 @@ impl LossCause {
         Self::MetricRefused,
         Self::CheckpointFailed,
         Self::Reentrant,
+        Self::TraceBuffer,
+        Self::Spool,
     ];
 
     /// The key under which files count it.
@@ -49,6 +55,8 @@ impl LossCause {
             Self::MetricRefused => "metrics_refused",
             Self::CheckpointFailed => "checkpoints_failed",
             Self::Reentrant => "reentrant_events",
+            Self::TraceBuffer => "trace_buffer_full",
+            Self::Spool => "spool_full",
         }
     }
 
@@ -59,7 +67,7 @@ impl LossCause {
                 "Events whose context did not fit into the thread's tree any more; they are counted on a node named `<lost>`."
             }
             Self::Names => {
-                "Names that did not fit into the table of names any more; they read `<lost>`."
+                "Names that did not fit into the table of names any more, and, in a trace, names and texts of more than 1 MiB; they read `<lost>`."
             }
             Self::UnmatchedExit => {
                 "Exits for a scope that was not open on its thread; they change nothing."
@@ -76,6 +84,12 @@ impl LossCause {
             }
             Self::Reentrant => {
                 "Events of a signal handler that interrupted the recorder in the middle of an event."
+            }
+            Self::TraceBuffer => {
+                "Scopes and metric values that are in no trace because their thread's buffer was full."
+            }
+            Self::Spool => {
+                "Scopes and metric values that are in no trace because the spool was as long as it may be, or could not be written."
             }
         }
     }

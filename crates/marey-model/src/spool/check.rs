@@ -1,0 +1,149 @@
+//! What a frame may say after the frames before it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::error::Broken;
+use super::frame::{Frame, NodeDef};
+use crate::context::NodeKind;
+
+/// The ids that the frames so far have defined.
+#[derive(Debug, Default)]
+pub(super) struct Check {
+    texts: Ids,
+    /// The nodes of each thread.
+    threads: HashMap<u32, Ids>,
+    ended: bool,
+}
+
+impl Check {
+    /// States the first invariant that a frame breaks, and remembers what it defines.
+    pub(super) fn frame(&mut self, frame: &Frame) -> Result<(), Broken> {
+        if self.ended {
+            return Err(Broken::AfterEnd);
+        }
+        match frame {
+            Frame::Strings { first, texts } => {
+                self.texts.define(*first, texts.len()).ok_or(Broken::TextTwice(*first))
+            }
+            Frame::Thread { thread, .. } => {
+                self.threads.entry(*thread).or_default();
+                Ok(())
+            }
+            Frame::Nodes { thread, first, nodes } => self.nodes(*thread, *first, nodes),
+            Frame::Spans { thread, spans, .. } => {
+                self.uses(*thread, spans.iter().map(|span| span.node))
+            }
+            Frame::Values { thread, values, .. } => {
+                self.uses(*thread, values.iter().map(|value| value.node))?;
+                values.iter().try_for_each(|value| self.text(value.metric))
+            }
+            Frame::Open { thread, spans } => self.uses(*thread, spans.iter().map(|span| span.0)),
+            Frame::End => {
+                self.ended = true;
+                Ok(())
+            }
+            Frame::Process(_) | Frame::Clock { .. } | Frame::Session { .. } | Frame::Losses(_) => {
+                Ok(())
+            }
+        }
+    }
+
+    fn nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> Result<(), Broken> {
+        let ids = self.threads.get_mut(&thread).ok_or(Broken::NoSuchThread(thread))?;
+        ids.define(first, nodes.len()).ok_or(Broken::NodeTwice { thread, first })?;
+        let ids = &self.threads[&thread];
+        for (node, id) in nodes.iter().zip(first..=u32::MAX) {
+            let parent = node.parent;
+            let possible = if node.kind == NodeKind::Root { parent == id } else { parent < id };
+            if !possible {
+                return Err(Broken::Parent { thread, node: id, parent });
+            }
+            if !ids.contain(parent) {
+                return Err(Broken::NoSuchNode { thread, node: parent });
+            }
+            self.text(node.name)?;
+        }
+        Ok(())
+    }
+
+    fn uses(&self, thread: u32, mut nodes: impl Iterator<Item = u32>) -> Result<(), Broken> {
+        let ids = self.threads.get(&thread).ok_or(Broken::NoSuchThread(thread))?;
+        match nodes.find(|&node| !ids.contain(node)) {
+            Some(node) => Err(Broken::NoSuchNode { thread, node }),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, id: u32) -> Result<(), Broken> {
+        if self.texts.contain(id) { Ok(()) } else { Err(Broken::NoSuchText(id)) }
+    }
+}
+
+/// A set of ids that are defined in runs.
+#[derive(Debug, Default)]
+struct Ids {
+    /// All below are there: where it says no, `runs` says more.
+    dense: u64,
+    /// Start and end of each run; no two touch.
+    runs: BTreeMap<u64, u64>,
+}
+
+impl Ids {
+    #[inline]
+    fn contain(&self, id: u32) -> bool {
+        let id = u64::from(id);
+        id < self.dense || self.runs.range(..=id).next_back().is_some_and(|(_, &end)| id < end)
+    }
+
+    /// Adds a run; `None` if one of its ids is there already or is no id.
+    fn define(&mut self, first: u32, count: usize) -> Option<()> {
+        let mut start = u64::from(first);
+        let mut end = start + count as u64;
+        let before = self.runs.range(..=start).next_back().map(|(&start, &end)| (start, end));
+        let after = self.runs.range(start..).next().map(|(&start, &end)| (start, end));
+        let overlaps = before.is_some_and(|(_, before_end)| before_end > start)
+            || after.is_some_and(|(after_start, _)| after_start < end);
+        if overlaps || end > 1 << 32 {
+            return None;
+        }
+        if count == 0 {
+            return Some(());
+        }
+        if let Some((before_start, before_end)) = before
+            && before_end == start
+        {
+            start = before_start;
+        }
+        if let Some((after_start, after_end)) = after
+            && after_start == end
+        {
+            self.runs.remove(&after_start);
+            end = after_end;
+        }
+        self.runs.insert(start, end);
+        if start == 0 {
+            self.dense = end;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_join_and_never_overlap() {
+        let mut ids = Ids::default();
+        for (first, count) in [(4, 2), (8, 1), (6, 2), (0, 3), (u32::MAX, 1), (3, 0)] {
+            assert_eq!(ids.define(first, count), Some(()), "{first}+{count}");
+        }
+        assert_eq!(ids.runs, BTreeMap::from([(0, 3), (4, 9), ((1 << 32) - 1, 1 << 32)]));
+        for (first, count) in [(2, 1), (3, 2), (8, 9), (u32::MAX, 1), (10, usize::MAX >> 1)] {
+            assert_eq!(ids.define(first, count), None, "{first}+{count}");
+        }
+        let there: Vec<u32> = (0..12).filter(|&id| ids.contain(id)).collect();
+        assert_eq!(there, [0, 1, 2, 4, 5, 6, 7, 8]);
+        assert!(ids.contain(u32::MAX) && !ids.contain(u32::MAX - 1));
+    }
+}

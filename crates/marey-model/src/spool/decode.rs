@@ -1,0 +1,204 @@
+//! Bytes to frames. [`super::encode`] says what each payload is.
+
+use super::encode::{kind, session_event, value_type};
+use super::error::Malformed;
+use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
+use super::varint::{Fields, unzigzag};
+use crate::context::NodeKind;
+use crate::loss::LossCause;
+use crate::metric::MetricValue;
+use crate::profile::Process;
+
+/// The frame of a kind and a payload.
+pub(super) fn decode(body: &[u8]) -> Result<Frame, Malformed> {
+    let mut fields = Fields(body);
+    let frame = frame(&mut fields)?;
+    if fields.0.is_empty() { Ok(frame) } else { Err(Malformed::Long) }
+}
+
+fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
+    Ok(match fields.byte()? {
+        kind::PROCESS => Frame::Process(process(fields)?),
+        kind::CLOCK => {
+            Frame::Clock { monotonic_nanos: fields.signed()?, unix_nanos: fields.signed()? }
+        }
+        kind::STRINGS => Frame::Strings { first: fields.number_u32()?, texts: texts(fields)? },
+        kind::THREAD => Frame::Thread {
+            thread: fields.number_u32()?,
+            os_id: fields.number()?,
+            name: fields.text()?.to_owned(),
+        },
+        kind::NODES => {
+            let (thread, first) = (fields.number_u32()?, fields.number_u32()?);
+            Frame::Nodes { thread, first, nodes: nodes(fields, first)? }
+        }
+        kind::SPANS => Frame::Spans {
+            thread: fields.number_u32()?,
+            sessions: fields.number()?,
+            spans: spans(fields)?,
+        },
+        kind::VALUES => Frame::Values {
+            thread: fields.number_u32()?,
+            sessions: fields.number()?,
+            values: values(fields)?,
+        },
+        kind::OPEN => Frame::Open { thread: fields.number_u32()?, spans: open(fields)? },
+        kind::SESSION => Frame::Session {
+            session: fields.number_u32()?,
+            event: event(fields)?,
+            name: fields.text()?.to_owned(),
+            time_nanos: fields.signed()?,
+        },
+        kind::LOSSES => Frame::Losses(losses(fields)?),
+        kind::END => Frame::End,
+        other => return Err(Malformed::Kind(other)),
+    })
+}
+
+fn process(fields: &mut Fields<'_>) -> Result<Process, Malformed> {
+    Ok(Process {
+        pid: fields.number()?,
+        rank: if flag(fields)? { Some(fields.number()?) } else { None },
+        host: fields.text()?.to_owned(),
+        argv: texts(fields)?,
+        start_unix_nanos: fields.number()?,
+        duration_nanos: fields.number()?,
+        complete: flag(fields)?,
+    })
+}
+
+fn texts(fields: &mut Fields<'_>) -> Result<Vec<String>, Malformed> {
+    let count = fields.count(1)?;
+    (0..count).map(|_| fields.text().map(str::to_owned)).collect()
+}
+
+fn nodes(fields: &mut Fields<'_>, first: u32) -> Result<Vec<NodeDef>, Malformed> {
+    let count = fields.count(3)?;
+    let mut last_name = 0;
+    let mut nodes = Vec::with_capacity(count);
+    for id in (i64::from(first)..).take(count) {
+        let parent = id.checked_sub(fields.signed()?).ok_or(Malformed::TooLarge)?;
+        nodes.push(NodeDef {
+            parent: u32::try_from(parent).or(Err(Malformed::TooLarge))?,
+            kind: node_kind(fields.byte()?)?,
+            name: id_after(&mut last_name, fields.signed()?)?,
+        });
+    }
+    Ok(nodes)
+}
+
+fn node_kind(number: u8) -> Result<NodeKind, Malformed> {
+    let what = "kind of node";
+    let kind = NodeKind::ALL.get(usize::from(number));
+    kind.copied().ok_or(Malformed::Number { what, number: number.into() })
+}
+
+fn spans(fields: &mut Fields<'_>) -> Result<Vec<Span>, Malformed> {
+    let count = fields.count(3)?;
+    let mut spans = Vec::with_capacity(count);
+    let (mut node, mut last_end) = (0, 0);
+    for _ in 0..count {
+        let head = fields.number()?;
+        let edge = time_after(last_end, fields)?;
+        let duration = fields.number()?.cast_signed();
+        let (start_nanos, end_nanos) = if head & 1 == 0 {
+            (edge, edge.wrapping_add(duration))
+        } else {
+            (edge.wrapping_sub(duration), edge)
+        };
+        let node = id_after(&mut node, unzigzag(head >> 1))?;
+        spans.push(Span { node, start_nanos, end_nanos });
+        last_end = end_nanos;
+    }
+    Ok(spans)
+}
+
+fn values(fields: &mut Fields<'_>) -> Result<Vec<Value>, Malformed> {
+    let count = fields.count(5)?;
+    let mut values = Vec::with_capacity(count);
+    let (mut node, mut time_nanos, mut metric) = (0, 0, 0);
+    for _ in 0..count {
+        let node = id_after(&mut node, fields.signed()?)?;
+        time_nanos = time_after(time_nanos, fields)?;
+        let metric = id_after(&mut metric, fields.signed()?)?;
+        values.push(Value { node, time_nanos, metric, value: value(fields)? });
+    }
+    Ok(values)
+}
+
+fn value(fields: &mut Fields<'_>) -> Result<MetricValue, Malformed> {
+    Ok(match fields.byte()? {
+        value_type::INT => MetricValue::Int(fields.signed()?),
+        value_type::FLOAT => MetricValue::Float(fields.float()?),
+        value_type::TEXT => MetricValue::Text(fields.text()?.into()),
+        value_type::INTS => {
+            let count = fields.count(1)?;
+            MetricValue::Ints((0..count).map(|_| fields.signed()).collect::<Result<_, _>>()?)
+        }
+        value_type::FLOATS => {
+            let count = fields.count(8)?;
+            MetricValue::Floats((0..count).map(|_| fields.float()).collect::<Result<_, _>>()?)
+        }
+        other => {
+            return Err(Malformed::Number { what: "type of value", number: other.into() });
+        }
+    })
+}
+
+fn open(fields: &mut Fields<'_>) -> Result<Vec<(u32, i64)>, Malformed> {
+    let count = fields.count(2)?;
+    let mut spans = Vec::with_capacity(count);
+    let (mut node, mut start_nanos) = (0, 0);
+    for _ in 0..count {
+        let node = id_after(&mut node, fields.signed()?)?;
+        start_nanos = time_after(start_nanos, fields)?;
+        spans.push((node, start_nanos));
+    }
+    Ok(spans)
+}
+
+fn event(fields: &mut Fields<'_>) -> Result<SessionEvent, Malformed> {
+    Ok(match fields.byte()? {
+        session_event::STARTED => SessionEvent::Started,
+        session_event::ACTIVATED => SessionEvent::Activated,
+        session_event::DEACTIVATED => SessionEvent::Deactivated,
+        session_event::PHASE => SessionEvent::Phase(fields.number_u32()?),
+        session_event::FINALIZED => SessionEvent::Finalized,
+        other => {
+            return Err(Malformed::Number { what: "event of a session", number: other.into() });
+        }
+    })
+}
+
+fn losses(fields: &mut Fields<'_>) -> Result<Vec<(LossCause, u64)>, Malformed> {
+    let count = fields.count(2)?;
+    (0..count).map(|_| Ok((loss_cause(fields.byte()?)?, fields.number()?))).collect()
+}
+
+fn loss_cause(number: u8) -> Result<LossCause, Malformed> {
+    let what = "cause of loss";
+    let cause = LossCause::ALL.get(usize::from(number));
+    cause.copied().ok_or(Malformed::Number { what, number: number.into() })
+}
+
+fn flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
+    match fields.byte()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Malformed::Number { what: "flag", number: other.into() }),
+    }
+}
+
+/// The id at this distance from the last one, which it becomes.
+#[inline]
+fn id_after(last: &mut u32, step: i64) -> Result<u32, Malformed> {
+    let id = i64::from(*last).checked_add(step).ok_or(Malformed::TooLarge)?;
+    *last = u32::try_from(id).or(Err(Malformed::TooLarge))?;
+    Ok(*last)
+}
+
+/// The time whose distance from an earlier one follows.
+#[inline]
+fn time_after(earlier_nanos: i64, fields: &mut Fields<'_>) -> Result<i64, Malformed> {
+    Ok(earlier_nanos.wrapping_add(fields.number()?.cast_signed()))
+}

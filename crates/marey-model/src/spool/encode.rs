@@ -1,0 +1,251 @@
+//! Frames to bytes. [`super::decode`] reads each payload in the order in which it is written here.
+
+use super::error::TooLong;
+use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
+use super::varint::{put, put_signed, put_text, zigzag};
+use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
+use crate::metric::MetricValue;
+use crate::profile::Process;
+
+/// The number of each kind in a file. Kinds are added, never renumbered.
+pub(super) mod kind {
+    pub(in super::super) const PROCESS: u8 = 1;
+    pub(in super::super) const CLOCK: u8 = 2;
+    pub(in super::super) const STRINGS: u8 = 3;
+    pub(in super::super) const THREAD: u8 = 4;
+    pub(in super::super) const NODES: u8 = 5;
+    pub(in super::super) const SPANS: u8 = 6;
+    pub(in super::super) const VALUES: u8 = 7;
+    pub(in super::super) const OPEN: u8 = 8;
+    pub(in super::super) const SESSION: u8 = 9;
+    pub(in super::super) const LOSSES: u8 = 10;
+    pub(in super::super) const END: u8 = 11;
+}
+
+/// The number of each type of value.
+pub(super) mod value_type {
+    pub(in super::super) const INT: u8 = 0;
+    pub(in super::super) const FLOAT: u8 = 1;
+    pub(in super::super) const TEXT: u8 = 2;
+    pub(in super::super) const INTS: u8 = 3;
+    pub(in super::super) const FLOATS: u8 = 4;
+}
+
+/// The number of each event of a session.
+pub(super) mod session_event {
+    pub(in super::super) const STARTED: u8 = 0;
+    pub(in super::super) const ACTIVATED: u8 = 1;
+    pub(in super::super) const DEACTIVATED: u8 = 2;
+    pub(in super::super) const PHASE: u8 = 3;
+    pub(in super::super) const FINALIZED: u8 = 4;
+}
+
+/// Appends a frame, ready to be written to a file, to `out`.
+///
+/// A frame that is too long leaves `out` as it was. Nothing is checked against earlier frames.
+pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    let start = out.len();
+    out.extend_from_slice(&[0; PREFIX_BYTES]);
+    put_frame(out, frame);
+    let body = &out[start + PREFIX_BYTES..];
+    let bytes = body.len();
+    if bytes > MAX_FRAME_BYTES {
+        out.truncate(start);
+        return Err(TooLong { bytes });
+    }
+    let crc = crc32fast::hash(body);
+    out[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
+    out[start + 4..start + PREFIX_BYTES].copy_from_slice(&crc.to_le_bytes());
+    Ok(())
+}
+
+fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
+    match frame {
+        Frame::Process(process) => {
+            out.push(kind::PROCESS);
+            put_process(out, process);
+        }
+        Frame::Clock { monotonic_nanos, unix_nanos } => {
+            out.push(kind::CLOCK);
+            put_signed(out, *monotonic_nanos);
+            put_signed(out, *unix_nanos);
+        }
+        Frame::Strings { first, texts } => {
+            out.push(kind::STRINGS);
+            put(out, u64::from(*first));
+            put_texts(out, texts);
+        }
+        Frame::Thread { thread, os_id, name } => {
+            out.push(kind::THREAD);
+            put(out, u64::from(*thread));
+            put(out, *os_id);
+            put_text(out, name);
+        }
+        Frame::Nodes { thread, first, nodes } => {
+            out.push(kind::NODES);
+            put(out, u64::from(*thread));
+            put_nodes(out, *first, nodes);
+        }
+        Frame::Spans { thread, sessions, spans } => {
+            out.push(kind::SPANS);
+            put(out, u64::from(*thread));
+            put(out, *sessions);
+            put_spans(out, spans);
+        }
+        Frame::Values { thread, sessions, values } => {
+            out.push(kind::VALUES);
+            put(out, u64::from(*thread));
+            put(out, *sessions);
+            put_values(out, values);
+        }
+        Frame::Open { thread, spans } => {
+            out.push(kind::OPEN);
+            put(out, u64::from(*thread));
+            put_open(out, spans);
+        }
+        Frame::Session { session, event, name, time_nanos } => {
+            out.push(kind::SESSION);
+            put(out, u64::from(*session));
+            put_event(out, *event);
+            put_text(out, name);
+            put_signed(out, *time_nanos);
+        }
+        Frame::Losses(losses) => {
+            out.push(kind::LOSSES);
+            put(out, losses.len() as u64);
+            for (cause, count) in losses {
+                out.push(*cause as u8);
+                put(out, *count);
+            }
+        }
+        Frame::End => out.push(kind::END),
+    }
+}
+
+fn put_process(out: &mut Vec<u8>, process: &Process) {
+    put(out, process.pid);
+    out.push(u8::from(process.rank.is_some()));
+    if let Some(rank) = process.rank {
+        put(out, rank);
+    }
+    put_text(out, &process.host);
+    put_texts(out, &process.argv);
+    put(out, process.start_unix_nanos);
+    put(out, process.duration_nanos);
+    out.push(u8::from(process.complete));
+}
+
+fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
+    put(out, texts.len() as u64);
+    for text in texts {
+        put_text(out, text);
+    }
+}
+
+fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
+    put(out, u64::from(first));
+    put(out, nodes.len() as u64);
+    let mut name = 0;
+    for (node, id) in nodes.iter().zip(i64::from(first)..) {
+        put_signed(out, id - i64::from(node.parent));
+        out.push(node.kind as u8);
+        put_id(out, &mut name, node.name);
+    }
+}
+
+/// A scope that starts after the one before it ended says how long after; one around it says how
+/// much later it ended: of both distances, the one that is short.
+fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
+    put(out, spans.len() as u64);
+    let (mut last_node, mut last_end) = (0, 0);
+    for span in spans {
+        let around = span.start_nanos < last_end;
+        let edge = if around { span.end_nanos } else { span.start_nanos };
+        let step = i64::from(span.node) - i64::from(last_node);
+        put(out, zigzag(step) << 1 | u64::from(around));
+        put_time(out, last_end, edge);
+        put_time(out, span.start_nanos, span.end_nanos);
+        (last_node, last_end) = (span.node, span.end_nanos);
+    }
+}
+
+fn put_values(out: &mut Vec<u8>, values: &[Value]) {
+    put(out, values.len() as u64);
+    let (mut node, mut time_nanos, mut metric) = (0, 0, 0);
+    for value in values {
+        put_id(out, &mut node, value.node);
+        put_time(out, time_nanos, value.time_nanos);
+        put_id(out, &mut metric, value.metric);
+        put_value(out, &value.value);
+        time_nanos = value.time_nanos;
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
+    match value {
+        MetricValue::Int(value) => {
+            out.push(value_type::INT);
+            put_signed(out, *value);
+        }
+        MetricValue::Float(value) => {
+            out.push(value_type::FLOAT);
+            put_float(out, *value);
+        }
+        MetricValue::Text(value) => {
+            out.push(value_type::TEXT);
+            put_text(out, value);
+        }
+        MetricValue::Ints(values) => {
+            out.push(value_type::INTS);
+            put(out, values.len() as u64);
+            for value in values {
+                put_signed(out, *value);
+            }
+        }
+        MetricValue::Floats(values) => {
+            out.push(value_type::FLOATS);
+            put(out, values.len() as u64);
+            for value in values {
+                put_float(out, *value);
+            }
+        }
+    }
+}
+
+fn put_open(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
+    put(out, spans.len() as u64);
+    let (mut node, mut start_nanos) = (0, 0);
+    for &(span_node, span_start_nanos) in spans {
+        put_id(out, &mut node, span_node);
+        put_time(out, start_nanos, span_start_nanos);
+        start_nanos = span_start_nanos;
+    }
+}
+
+fn put_event(out: &mut Vec<u8>, event: SessionEvent) {
+    match event {
+        SessionEvent::Started => out.push(session_event::STARTED),
+        SessionEvent::Activated => out.push(session_event::ACTIVATED),
+        SessionEvent::Deactivated => out.push(session_event::DEACTIVATED),
+        SessionEvent::Phase(phase) => {
+            out.push(session_event::PHASE);
+            put(out, u64::from(phase));
+        }
+        SessionEvent::Finalized => out.push(session_event::FINALIZED),
+    }
+}
+
+/// Appends an id as its distance from the last one.
+fn put_id(out: &mut Vec<u8>, last: &mut u32, id: u32) {
+    put_signed(out, i64::from(id) - i64::from(*last));
+    *last = id;
+}
+
+/// Appends a time as its distance from an earlier one; a later one is given back too, from 10 bytes.
+fn put_time(out: &mut Vec<u8>, earlier_nanos: i64, nanos: i64) {
+    put(out, nanos.wrapping_sub(earlier_nanos).cast_unsigned());
+}
+
+fn put_float(out: &mut Vec<u8>, value: f64) {
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}

@@ -1,0 +1,156 @@
+//! Fields of a payload: LEB128 varints and what is made of them.
+
+use super::error::Malformed;
+
+/// Most bytes of a varint.
+const MAX_BYTES: usize = 10;
+
+/// Appends a number.
+#[inline]
+pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
+    if number < 0x80 {
+        out.push(number as u8);
+        return;
+    }
+    let mut bytes = [0; MAX_BYTES];
+    let mut len = 0;
+    while number >= 0x80 {
+        bytes[len] = number as u8 | 0x80;
+        number >>= 7;
+        len += 1;
+    }
+    bytes[len] = number as u8;
+    out.extend_from_slice(&bytes[..=len]);
+}
+
+/// Appends a number that may be negative.
+#[inline]
+pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+    put(out, zigzag(number));
+}
+
+/// Appends a length and a text.
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Small numbers of either sign as small numbers without one.
+#[inline]
+pub(super) const fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+/// The number that [`zigzag`] was given.
+#[inline]
+pub(super) const fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+/// The fields of a payload that are not read yet.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+        let (&first, rest) = self.0.split_first().ok_or(Malformed::Short)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed::Short)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub(super) fn number(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0;
+        for (at, &byte) in self.0.iter().take(MAX_BYTES).enumerate() {
+            if at == MAX_BYTES - 1 && byte > 1 {
+                return Err(Malformed::TooLarge);
+            }
+            number |= u64::from(byte & 0x7F) << (7 * at);
+            if byte < 0x80 {
+                self.0 = &self.0[at + 1..];
+                return Ok(number);
+            }
+        }
+        Err(Malformed::Short)
+    }
+
+    #[inline]
+    pub(super) fn signed(&mut self) -> Result<i64, Malformed> {
+        self.number().map(unzigzag)
+    }
+
+    pub(super) fn number_u32(&mut self) -> Result<u32, Malformed> {
+        narrow(self.number()?)
+    }
+
+    /// How many items follow, which take at least `least_bytes` each: never more than there can be.
+    pub(super) fn count(&mut self, least_bytes: usize) -> Result<usize, Malformed> {
+        let count = self.number()?;
+        let most = self.0.len() / least_bytes;
+        if count > most as u64 {
+            return Err(Malformed::Short);
+        }
+        Ok(count as usize)
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'a str, Malformed> {
+        let len = self.count(1)?;
+        str::from_utf8(self.bytes(len)?).or(Err(Malformed::Text))
+    }
+
+    pub(super) fn float(&mut self) -> Result<f64, Malformed> {
+        let bytes = self.0.first_chunk().ok_or(Malformed::Short)?;
+        self.0 = &self.0[bytes.len()..];
+        Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
+    }
+}
+
+/// A number as an id or another field of 32 bits.
+pub(super) fn narrow(number: u64) -> Result<u32, Malformed> {
+    u32::try_from(number).or(Err(Malformed::TooLarge))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length_come_back() {
+        for bits in 0..64 {
+            for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                let mut out = Vec::new();
+                put(&mut out, number);
+                assert_eq!(out.len(), (64 - number.leading_zeros()).max(1).div_ceil(7) as usize);
+                let mut fields = Fields(&out);
+                assert_eq!(fields.number(), Ok(number));
+                assert!(fields.0.is_empty());
+                let signed = number.cast_signed();
+                assert_eq!(unzigzag(zigzag(signed)), signed);
+            }
+        }
+    }
+
+    #[test]
+    fn small_numbers_of_either_sign_take_one_byte() {
+        for (number, zigzagged) in [(0, 0), (-1, 1), (1, 2), (-64, 127), (i64::MIN, u64::MAX)] {
+            assert_eq!(zigzag(number), zigzagged);
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_no_u64_is_refused() {
+        let of = |bytes: &[u8]| Fields(bytes).number();
+        assert_eq!(of(&[0x80; 9]), Err(Malformed::Short));
+        assert_eq!(of(&[]), Err(Malformed::Short));
+        assert_eq!(of(&[0xFF; 10]), Err(Malformed::TooLarge));
+        assert_eq!(
+            of(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]),
+            Err(Malformed::TooLarge)
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! The writer of a spool.
+
+use std::io;
+
+use super::{Frame, encode, header};
+
+/// Writes frames to a file, each in one call of `write`.
+///
+/// After an error nothing more is written: no reader would find what follows a torn frame.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    buffer: Vec<u8>,
+    failed: bool,
+}
+
+impl<W: io::Write> Writer<W> {
+    /// Writes the header. `out` is best not buffered.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(&header())?;
+        Ok(Self { out, buffer: Vec::new(), failed: false })
+    }
+
+    /// Appends a frame. One that is too long is an error of the kind `InvalidInput` and changes
+    /// nothing.
+    pub fn frame(&mut self, frame: &Frame) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier frame of the spool was not written"));
+        }
+        self.buffer.clear();
+        encode(frame, &mut self.buffer)?;
+        let written = self.out.write_all(&self.buffer);
+        self.failed = written.is_err();
+        written
+    }
+
+    /// Where the frames go.
+    pub const fn get_ref(&self) -> &W {
+        &self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MAX_FRAME_BYTES;
+    use super::*;
+
+    /// Takes this many bytes, then nothing.
+    struct Full(usize);
+
+    impl io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_torn_frame() {
+        let mut writer = Writer::new(Full(15)).unwrap();
+        assert_eq!(writer.frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::WriteZero);
+        writer.out.0 = 100;
+        assert_eq!(writer.frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(writer.get_ref().0, 100);
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_changes_nothing() {
+        let mut out = vec![7];
+        let text_bytes = MAX_FRAME_BYTES - 7; // kind 1, first 1, count 1, length 4
+        let strings = |len: usize| Frame::Strings { first: 0, texts: vec!["x".repeat(len)] };
+        assert!(encode(&strings(text_bytes + 1), &mut out).is_err());
+        assert_eq!(out, [7]);
+
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let error = writer.frame(&strings(text_bytes + 1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), "a frame of 16777217 bytes is longer than 16777216");
+        writer.frame(&strings(text_bytes)).unwrap();
+    }
+}

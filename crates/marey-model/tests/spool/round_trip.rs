@@ -1,0 +1,56 @@
+//! What holds for every sequence of bytes. The fuzzer and the tests ask for the same.
+
+use marey_model::spool::{Frame, Reader, SpoolError, Writer};
+
+/// Bytes of a file before its first frame.
+const HEADER_BYTES: usize = 12;
+/// Bytes of a frame before what its CRC is of.
+const PREFIX_BYTES: usize = 8;
+
+/// The bytes as a file, and as one whose CRCs are right.
+pub(crate) fn holds_for(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    holds_for_file(&bytes);
+    seal(&mut bytes);
+    holds_for_file(&bytes);
+}
+
+/// Reading gives an error, or frames and a rest that make up the file. The frames are given back.
+fn holds_for_file(file: &[u8]) {
+    let Ok(mut reader) = Reader::new(file) else { return };
+    let mut frames = Vec::new();
+    let mut error: Option<SpoolError> = None;
+    for frame in reader.by_ref() {
+        match frame {
+            Ok(frame) => frames.push(frame),
+            Err(found) => error = Some(found),
+        }
+    }
+    if error.is_none() {
+        let lost_bytes = reader.torn().map_or(0, |torn| torn.lost_bytes);
+        assert_eq!(reader.offset() + lost_bytes, file.len() as u64);
+    }
+    let again: Vec<Frame> = Reader::new(&*written(&frames)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(format!("{again:?}"), format!("{frames:?}"));
+}
+
+/// A file of these frames.
+pub(crate) fn written(frames: &[Frame]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for frame in frames {
+        writer.frame(frame).unwrap();
+    }
+    writer.get_ref().clone()
+}
+
+/// Gives each frame of a file the CRC that it needs.
+pub(crate) fn seal(file: &mut [u8]) {
+    let Some(mut rest) = file.get_mut(HEADER_BYTES..) else { return };
+    while let Some((prefix, frames)) = rest.split_at_mut_checked(PREFIX_BYTES) {
+        let (length, crc) = prefix.split_at_mut(4);
+        let length = u32::from_le_bytes((&*length).try_into().unwrap()) as usize;
+        let Some((body, next)) = frames.split_at_mut_checked(length) else { return };
+        crc.copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+        rest = next;
+    }
+}

@@ -1,0 +1,184 @@
+//! The spool of a process that trains a small model, and how many bytes it takes.
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+
+use crate::round_trip::written;
+
+/// Bytes that a scope of a training step may take.
+const MAX_SPAN_BYTES: f64 = 8.0;
+/// How long the recorder collects before it writes.
+const FLUSH_NANOS: i64 = 200_000_000;
+/// Ids of the texts: names of scopes, then the metric.
+const NAMES: [&str; 10] =
+    ["ROOT", "step", "forward", "block", "norm", "attention", "mlp", "linear", "backward", "loss"];
+const LOSS: u32 = 9;
+
+/// Frames as the recorder writes them: what is used is defined before, each thread has its own
+/// scopes, and every flush says what is open.
+pub(crate) fn frames(steps: usize) -> Vec<Frame> {
+    let mut frames = vec![
+        Frame::Process(Process {
+            pid: 4_321,
+            rank: Some(3),
+            host: "node-7".to_owned(),
+            argv: vec!["train.py".to_owned(), "--lr".to_owned(), "1e-3".to_owned()],
+            start_unix_nanos: 1_700_000_000_000_000_000,
+            ..Process::default()
+        }),
+        Frame::Clock { monotonic_nanos: START_NANOS, unix_nanos: 1_700_000_000_000_000_000 },
+        Frame::Strings { first: 0, texts: NAMES.map(str::to_owned).to_vec() },
+        Frame::Session {
+            session: 0,
+            event: SessionEvent::Started,
+            name: "training".to_owned(),
+            time_nanos: START_NANOS,
+        },
+        Frame::Thread { thread: 0, os_id: 4_321, name: "MainThread".to_owned() },
+    ];
+    let mut thread = Thread::new();
+    for _ in 0..steps {
+        thread.step();
+        if thread.nanos > thread.flushed_nanos + FLUSH_NANOS {
+            thread.flush(&mut frames);
+        }
+    }
+    thread.flush(&mut frames);
+    let (event, name) = (SessionEvent::Finalized, "training".to_owned());
+    frames.push(Frame::Session { session: 0, event, name, time_nanos: thread.nanos });
+    frames.push(Frame::Losses(vec![(LossCause::Nodes, 0), (LossCause::Unclosed, 1)]));
+    frames.push(Frame::End);
+    frames
+}
+
+const START_NANOS: i64 = 86_400_000_000_000;
+
+/// A thread that trains.
+struct Thread {
+    nodes: Vec<NodeDef>,
+    written_nodes: usize,
+    spans: Vec<Span>,
+    values: Vec<Value>,
+    nanos: i64,
+    flushed_nanos: i64,
+    random: u64,
+}
+
+impl Thread {
+    fn new() -> Self {
+        Self {
+            nodes: vec![NodeDef { parent: 0, kind: NodeKind::Root, name: 0 }],
+            written_nodes: 0,
+            spans: Vec::new(),
+            values: Vec::new(),
+            nanos: START_NANOS,
+            flushed_nanos: START_NANOS,
+            random: 1,
+        }
+    }
+
+    /// About 14 ms: a forward pass through six blocks, and a backward pass.
+    fn step(&mut self) {
+        self.scope(0, 1, |thread, step| {
+            thread.scope(step, 2, |thread, forward| {
+                for block in 0..6 {
+                    // Modules of one class are told apart by their place.
+                    thread.scope_at(forward, 3, block, Self::block);
+                }
+            });
+            thread.scope(step, 8, |thread, _| thread.pass(8_000_000));
+            let (node, time_nanos) = (step, thread.nanos);
+            let value = MetricValue::Float(1.0 / thread.nanos as f64);
+            thread.values.push(Value { node, time_nanos, metric: LOSS, value });
+        });
+    }
+
+    fn block(&mut self, block: u32) {
+        for (part, linears) in [(4, 0), (5, 2), (4, 0), (6, 2)] {
+            self.scope(block, part, |thread, part| {
+                for place in 0..linears {
+                    thread.scope_at(part, 7, place, |thread, _| thread.pass(200_000));
+                }
+                thread.pass(20_000);
+            });
+        }
+    }
+
+    fn scope(&mut self, parent: u32, name: u32, inside: impl FnOnce(&mut Self, u32)) {
+        self.scope_at(parent, name, 0, inside);
+    }
+
+    /// Enters the child of this name that is the `place`th of its name, and leaves it.
+    fn scope_at(
+        &mut self,
+        parent: u32,
+        name: u32,
+        place: usize,
+        inside: impl FnOnce(&mut Self, u32),
+    ) {
+        let node = self.child(parent, name, place);
+        let start_nanos = self.nanos;
+        self.pass(600);
+        inside(self, node);
+        self.pass(600);
+        self.spans.push(Span { node, start_nanos, end_nanos: self.nanos });
+        self.pass(1_500);
+    }
+
+    fn child(&mut self, parent: u32, name: u32, place: usize) -> u32 {
+        let new = NodeDef { parent, kind: NodeKind::Scope, name };
+        let mut same = (0..).zip(&self.nodes).filter(|(_, node)| **node == new);
+        if let Some((id, _)) = same.nth(place) {
+            return id;
+        }
+        self.nodes.push(new);
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Lets up to `nanos` pass, and at least half of it.
+    fn pass(&mut self, nanos: i64) {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.nanos += nanos / 2 + (self.random >> 33).cast_signed() % (nanos / 2);
+    }
+
+    fn flush(&mut self, frames: &mut Vec<Frame>) {
+        let nodes = self.nodes[self.written_nodes..].to_vec();
+        if !nodes.is_empty() {
+            frames.push(Frame::Nodes { thread: 0, first: self.written_nodes as u32, nodes });
+        }
+        self.written_nodes = self.nodes.len();
+        let spans = std::mem::take(&mut self.spans);
+        frames.push(Frame::Spans { thread: 0, sessions: 1, spans });
+        let values = std::mem::take(&mut self.values);
+        frames.push(Frame::Values { thread: 0, sessions: 1, values });
+        frames.push(Frame::Open { thread: 0, spans: vec![(0, START_NANOS), (1, self.nanos)] });
+        let unix_nanos = 1_700_000_000_000_000_000 + self.nanos - START_NANOS;
+        frames.push(Frame::Clock { monotonic_nanos: self.nanos, unix_nanos });
+        self.flushed_nanos = self.nanos;
+    }
+}
+
+#[test]
+fn every_frame_is_given_back() {
+    let frames = frames(50);
+    let file = written(&frames);
+    let mut reader = Reader::new(&*file).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), frames);
+    assert_eq!(reader.torn(), None);
+}
+
+#[test]
+fn a_scope_takes_few_bytes() {
+    let (mut file, mut count) = (Vec::new(), 0);
+    for frame in frames(1_000) {
+        if let Frame::Spans { spans, .. } = &frame {
+            count += spans.len();
+            encode(&frame, &mut file).unwrap();
+        }
+    }
+    let span_bytes = file.len() as f64 / count as f64;
+    assert!(count > 40_000 && span_bytes <= MAX_SPAN_BYTES, "{span_bytes} bytes, {count} spans");
+}

@@ -1,0 +1,251 @@
+//! The bytes of each frame, and that frames of any content come back.
+
+use std::io::{self, Read};
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::round_trip::written;
+
+#[test]
+fn the_bytes_of_each_frame_are_those_of_version_1() {
+    let scope = |node, start_nanos, end_nanos| Span { node, start_nanos, end_nanos };
+    let value = |node, time_nanos, value| Value { node, time_nanos, metric: 3, value };
+    let process = Process {
+        pid: 300,
+        rank: Some(2),
+        host: "h".to_owned(),
+        argv: vec!["a".to_owned()],
+        start_unix_nanos: 5,
+        ..Process::default()
+    };
+    let name = || "n".to_owned();
+    for (frame, body) in [
+        (Frame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
+        (Frame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
+        (Frame::Strings { first: 1, texts: vec![name(), String::new()] }, &[3, 1, 2, 1, b'n', 0]),
+        (Frame::Thread { thread: 1, os_id: 2, name: name() }, &[4, 1, 2, 1, b'n']),
+        (
+            Frame::Nodes {
+                thread: 1,
+                first: 0,
+                nodes: vec![
+                    NodeDef { parent: 0, kind: NodeKind::Root, name: 4 },
+                    NodeDef { parent: 0, kind: NodeKind::Step, name: 3 },
+                ],
+            },
+            &[5, 1, 0, 2, 0, 0, 8, 2, 6, 1],
+        ),
+        (
+            // Two scopes side by side, and the one around them.
+            Frame::Spans {
+                thread: 1,
+                sessions: 5,
+                spans: vec![scope(2, 10, 15), scope(3, 17, 20), scope(1, 9, 21)],
+            },
+            &[6, 1, 5, 3, 8, 10, 5, 4, 2, 3, 7, 1, 12],
+        ),
+        (
+            Frame::Values {
+                thread: 1,
+                sessions: 1,
+                values: vec![
+                    value(1, 7, MetricValue::Int(-2)),
+                    value(1, 8, MetricValue::Float(1.0)),
+                    value(0, 8, MetricValue::Text("t".into())),
+                    value(0, 8, MetricValue::Ints(vec![1, 2])),
+                    value(0, 8, MetricValue::Floats(vec![0.0])),
+                ],
+            },
+            &[
+                7, 1, 1, 5, 2, 7, 6, 0, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 1, 0, 0, 2, 1,
+                b't', 0, 0, 0, 3, 2, 2, 4, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+            ],
+        ),
+        (Frame::Open { thread: 1, spans: vec![(1, 5), (4, 9)] }, &[8, 1, 2, 2, 5, 6, 4]),
+        (
+            Frame::Session {
+                session: 1,
+                event: SessionEvent::Phase(2),
+                name: name(),
+                time_nanos: 3,
+            },
+            &[9, 1, 3, 2, 1, b'n', 6],
+        ),
+        (Frame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
+        (Frame::End, &[11]),
+    ] {
+        let mut bytes = Vec::new();
+        encode(&frame, &mut bytes).unwrap();
+        assert_eq!(bytes[..4], (body.len() as u32).to_le_bytes(), "{frame:?}");
+        assert_eq!(bytes[4..8], crc32fast::hash(body).to_le_bytes(), "{frame:?}");
+        assert_eq!(bytes[8..], *body, "{frame:?}");
+    }
+    assert_eq!(written(&[]), *b"MAREYSPL\x01\0\0\0");
+    // The CRC is the common one.
+    assert_eq!(written(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+}
+
+#[test]
+fn a_duration_is_never_negative() {
+    let of = |start_nanos, end_nanos| Span { node: 0, start_nanos, end_nanos }.duration_nanos();
+    assert_eq!((of(-1, 2), of(2, 1), of(i64::MIN, i64::MAX)), (3, 0, u64::MAX));
+}
+
+/// Gives as many bytes at a time as the list says, over and over.
+struct Chunks<'a> {
+    rest: &'a [u8],
+    sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+}
+
+impl Read for Chunks<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let size = self.sizes.next().copied().unwrap_or(1).min(out.len());
+        self.rest.read(&mut out[..size])
+    }
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    select(vec!["", "x", "ünï", "a longer name, of a scope", "\0\n\""]).prop_map(str::to_owned)
+}
+
+/// Numbers of every size.
+fn numbers() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0..64_u32).prop_map(|(number, bits)| number >> bits)
+}
+
+fn times() -> impl Strategy<Value = i64> {
+    prop_oneof![any::<i64>(), 0..10_000_i64, select(vec![i64::MIN, i64::MAX])]
+}
+
+fn metric_values() -> impl Strategy<Value = MetricValue> {
+    prop_oneof![
+        any::<i64>().prop_map(MetricValue::Int),
+        any::<f64>().prop_map(MetricValue::Float),
+        texts().prop_map(|text| MetricValue::Text(text.into())),
+        vec(any::<i64>(), 0..4).prop_map(MetricValue::Ints),
+        vec(any::<f64>(), 0..4).prop_map(MetricValue::Floats),
+    ]
+}
+
+fn events() -> impl Strategy<Value = SessionEvent> {
+    prop_oneof![
+        Just(SessionEvent::Started),
+        Just(SessionEvent::Activated),
+        Just(SessionEvent::Deactivated),
+        any::<u32>().prop_map(SessionEvent::Phase),
+        Just(SessionEvent::Finalized),
+    ]
+}
+
+prop_compose! {
+    fn processes()(
+        pid in numbers(), rank in of(numbers()), host in texts(), argv in vec(texts(), 0..4),
+        start_unix_nanos in numbers(), duration_nanos in numbers(), complete in any::<bool>(),
+    ) -> Process {
+        Process { pid, rank, host, argv, start_unix_nanos, duration_nanos, complete }
+    }
+}
+
+/// Ids that a file defines: as many texts and nodes from `first` on, the nodes on each thread.
+#[derive(Clone, Copy, Debug)]
+struct Defined {
+    first: u32,
+    count: u32,
+}
+
+impl Defined {
+    fn ids(self) -> impl Strategy<Value = u32> {
+        self.first..self.first + self.count
+    }
+
+    fn frames(self, threads: u32) -> Vec<Frame> {
+        let Self { first, count } = self;
+        let mut frames =
+            vec![Frame::Strings { first, texts: vec!["name".to_owned(); count as usize] }];
+        for thread in 0..threads {
+            frames.push(Frame::Thread { thread, os_id: 1, name: String::new() });
+            let root = NodeDef { parent: first, kind: NodeKind::Root, name: first };
+            let node =
+                |id| NodeDef { parent: first + (id - first) / 2, kind: NodeKind::Scope, name: id };
+            let nodes = std::iter::once(root).chain((first + 1..first + count).map(node)).collect();
+            frames.push(Frame::Nodes { thread, first, nodes });
+        }
+        frames
+    }
+}
+
+const THREADS: u32 = 3;
+
+fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
+    let thread = 0..THREADS;
+    let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
+        node,
+        start_nanos,
+        end_nanos,
+    });
+    let value = (defined.ids(), times(), defined.ids(), metric_values())
+        .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
+    let open = vec((defined.ids(), times()), 0..10);
+    let loss = (select(LossCause::ALL.to_vec()), numbers());
+    prop_oneof![
+        processes().prop_map(Frame::Process),
+        (times(), times())
+            .prop_map(|(monotonic_nanos, unix_nanos)| Frame::Clock { monotonic_nanos, unix_nanos }),
+        (any::<u32>(), numbers(), texts()).prop_map(|(thread, os_id, name)| Frame::Thread {
+            thread,
+            os_id,
+            name
+        }),
+        (thread.clone(), numbers(), vec(span, 0..100))
+            .prop_map(|(thread, sessions, spans)| Frame::Spans { thread, sessions, spans }),
+        (thread.clone(), numbers(), vec(value, 0..20))
+            .prop_map(|(thread, sessions, values)| Frame::Values { thread, sessions, values }),
+        (thread, open).prop_map(|(thread, spans)| Frame::Open { thread, spans }),
+        (any::<u32>(), events(), texts(), times()).prop_map(
+            |(session, event, name, time_nanos)| Frame::Session {
+                session,
+                event,
+                name,
+                time_nanos
+            }
+        ),
+        vec(loss, 0..10).prop_map(Frame::Losses),
+    ]
+}
+
+/// Frames that define ids, and any frames that use them.
+fn files() -> impl Strategy<Value = Vec<Frame>> {
+    let first = prop_oneof![0..1_000_u32, u32::MAX - 70..u32::MAX - 60];
+    (first, 1..60_u32).prop_flat_map(|(first, count)| {
+        let defined = Defined { first, count };
+        vec(frame_after(defined), 0..20).prop_map(move |frames| {
+            let mut file = defined.frames(THREADS);
+            file.extend(frames);
+            file.push(Frame::End);
+            file
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn frames_come_back_however_the_input_is_cut(
+        frames in files(), sizes in vec(1..50_usize, 1..10),
+    ) {
+        let file = written(&frames);
+        let chunks = Chunks { rest: &file, sizes: sizes.iter().cycle() };
+        let mut reader = Reader::new(chunks).unwrap();
+        let again: Vec<Frame> = reader.by_ref().map(Result::unwrap).collect();
+        prop_assert_eq!(again, frames);
+        prop_assert_eq!(reader.torn(), None);
+        prop_assert_eq!(reader.offset(), file.len() as u64);
+    }
+}
