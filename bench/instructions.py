@@ -33,13 +33,14 @@ COUNT = 10_000
 """N, items of the shorter run."""
 
 NATIVE_PATHS = {
-    "scope": ("scope", 1),
-    "scope, two sessions": ("scope", 2),
-    "scope, no session": ("scope", 0),
-    "state": ("state", 1),
-    "operator": ("operator", 1),
+    "scope": ("scope", ["1"]),
+    "scope, two sessions": ("scope", ["2"]),
+    "scope, no session": ("scope", ["0"]),
+    "scope, trace": ("scope", ["1", "trace"]),
+    "state": ("state", ["1"]),
+    "operator": ("operator", ["1"]),
 }
-"""Workload of `native.c` and sessions, by path: enter and exit each."""
+"""Workload of `native.c` and its arguments, by path: enter and exit each."""
 
 PYTHON_SCRIPTS = {
     "Python scope": 'import marey; marey.start("count")',
@@ -75,8 +76,8 @@ def measure(folder: Path) -> dict[str, float]:
     """Instructions of one item, by path."""
     program = build(folder)
 
-    def native(workload: str, sessions: int) -> float:
-        command = [str(program), str(sessions)]
+    def native(workload: str, arguments: list[str]) -> float:
+        command = [str(program), *arguments]
         return per_item(
             lambda count: total(callgrind(folder, command, f"{workload} {count}", "measured"))
         )

@@ -1,9 +1,9 @@
 /*
  * Enters and leaves scopes, states and operators through marey.h, on request.
  *
- *     native SESSIONS
+ *     native SESSIONS [trace]
  *
- * starts that many sessions in the current directory. Each line `WORKLOAD COUNT` on the standard
+ * starts that many sessions in the current directory, which keep every event with `trace`. Each line `WORKLOAD COUNT` on the standard
  * input is answered with the nanoseconds that one item took.
  */
 #define _GNU_SOURCE
@@ -158,11 +158,11 @@ static double answer(const char *workload, long count) {
     exit(1);
 }
 
-static void start_session(int number) {
+static void start_session(int number, const marey_options_t *options) {
     char name[32];
     marey_error_t error;
     snprintf(name, sizeof name, "native%d", number);
-    if (marey_start(name, NULL, &error) == MAREY_NO_SESSION) {
+    if (marey_start(name, options, &error) == MAREY_NO_SESSION) {
         fprintf(stderr, "no session: %s\n", error.message);
         exit(1);
     }
@@ -174,8 +174,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "no library: %s\n", marey_absence_);
         return 1;
     }
+    marey_options_t options = {0};
+    if (argc > 2 && strcmp(argv[2], "trace") == 0) {
+        options.format = MAREY_CHROME_TRACE;
+    }
     for (int number = 0; number < sessions; number++) {
-        start_session(number);
+        start_session(number, &options);
     }
     char workload[32];
     long count;

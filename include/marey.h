@@ -69,7 +69,8 @@ enum marey_code {
     MAREY_ERROR_LIMIT = 3,     /**< A limit was reached. */
     MAREY_ERROR_IO = 4,        /**< A file could not be written. */
     MAREY_ERROR_METRIC = 5,    /**< A metric's value has another type or length than before. */
-    MAREY_ERROR_INTERNAL = 6   /**< A defect of marey. */
+    MAREY_ERROR_INTERNAL = 6,  /**< A defect of marey. */
+    MAREY_ERROR_UNSUPPORTED = 7 /**< The session has not what is asked for. */
 };
 
 /** Type of a metric's value. */
@@ -89,8 +90,9 @@ enum marey_context {
 
 /** Format of a profile's file. */
 enum marey_format {
-    MAREY_HATCHET = 0,        /**< JSON, `NAME.hatchet`. */
-    MAREY_HATCHET_MSGPACK = 1 /**< MessagePack, `NAME.hatchet_msgpack`. */
+    MAREY_HATCHET = 0,         /**< JSON, `NAME.hatchet`. */
+    MAREY_HATCHET_MSGPACK = 1, /**< MessagePack, `NAME.hatchet_msgpack`. */
+    MAREY_CHROME_TRACE = 2     /**< Every event, for Perfetto or Chrome, `NAME.chrome_trace`. */
 };
 
 /** What went wrong in a call. */

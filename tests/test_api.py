@@ -180,11 +180,6 @@ def test_an_unknown_word_is_a_value_error(options: dict[str, str], text: str) ->
         proton.finalize(output_format="chrome_trace")
 
 
-def test_traces_are_not_there_yet() -> None:
-    with pytest.raises(NotImplementedError, match='data="trace" is not in this version'):
-        proton.start("x", data="trace")
-
-
 @pytest.mark.parametrize("backend", ["cupti", "cupti_pcsampling", "roctracer", "instrumentation"])
 def test_a_backend_that_cannot_start_says_why(backend: str) -> None:
     with pytest.raises(proton.BackendUnavailable) as caught:

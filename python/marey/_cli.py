@@ -106,7 +106,7 @@ def _start(options: _recording.Options) -> None:
     try:
         os.makedirs(os.path.dirname(options.path), exist_ok=True)
         _recording.start(options, announce=True)
-    except (marey.BackendUnavailable, ValueError, NotImplementedError, OSError) as error:
+    except (marey.BackendUnavailable, ValueError, OSError) as error:
         _fail(str(error), getattr(error, "hint", None))
     if options.children:
         _recording.hand_down(options)
@@ -134,7 +134,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
         target = _target(arguments, given.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
-    path, file_format = _output_path(given.output, given.name or target.default_name())
+    name = given.name or target.default_name()
+    path, file_format = _output_path(parser, given.output, name, given.data)
     options = _recording.Options(
         path=path,
         format=file_format,
@@ -162,7 +163,9 @@ def _target(arguments: list[str], rest: list[str]) -> _run.Target:
     return _run.Target("script", rest)
 
 
-def _output_path(output: str | None, name: str) -> tuple[str, str]:
+def _output_path(
+    parser: argparse.ArgumentParser, output: str | None, name: str, data: str
+) -> tuple[str, str]:
     """The absolute path without its suffix, and the format that the suffix names."""
     if output is None:
         path = name
@@ -171,9 +174,16 @@ def _output_path(output: str | None, name: str) -> tuple[str, str]:
     else:
         path = output
     stem, suffix = os.path.splitext(os.path.join(os.getcwd(), path))
-    if suffix in (".hatchet", ".hatchet_msgpack"):
+    formats = _FORMATS[data]
+    if suffix[1:] in formats:
         return stem, suffix[1:]
-    return stem + suffix, "hatchet"
+    if any(suffix[1:] in others for others in _FORMATS.values()):
+        parser.error(f"{suffix} is no format of --data {data}, which writes .{formats[0]}")
+    return stem + suffix, formats[0]
+
+
+_FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace",)}
+"""Suffixes of the files that each kind of data is written to, the usual one first."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -206,9 +216,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_OUTPUT_HELP = "file to write, ending in .hatchet or .hatchet_msgpack, or a directory for it"
+_OUTPUT_HELP = (
+    "file to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace, or a "
+    "directory for it"
+)
 _CONTEXT_HELP = "what a record hangs on: scopes (shadow, the default) or the Python call stack"
-_DATA_HELP = "sums by context (tree, the default) or every event (trace)"
+_DATA_HELP = "sums by context (tree, the default) or every event (trace, to .chrome_trace)"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -59,6 +59,8 @@ LOSS_EVENTS_AFTER_THREAD_END: Final = "events_after_thread_end"
 LOSS_METRICS_REFUSED: Final = "metrics_refused"
 LOSS_CHECKPOINTS_FAILED: Final = "checkpoints_failed"
 LOSS_REENTRANT_EVENTS: Final = "reentrant_events"
+LOSS_TRACE_BUFFER_FULL: Final = "trace_buffer_full"
+LOSS_SPOOL_FULL: Final = "spool_full"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -68,6 +70,8 @@ LOSS_CAUSES: Final = (
     LOSS_METRICS_REFUSED,
     LOSS_CHECKPOINTS_FAILED,
     LOSS_REENTRANT_EVENTS,
+    LOSS_TRACE_BUFFER_FULL,
+    LOSS_SPOOL_FULL,
 )
 
 # Environment variables: docs/reference/environment.md.
@@ -76,6 +80,9 @@ ENV_CHECKPOINT_SECS: Final = "MAREY_CHECKPOINT_SECS"
 ENV_LIB: Final = "MAREY_LIB"
 ENV_RUN: Final = "MAREY_RUN"
 ENV_MAX_NODES: Final = "MAREY_MAX_NODES"
+ENV_TRACE_BUFFER_BYTES: Final = "MAREY_TRACE_BUFFER_BYTES"
+ENV_SPOOL_BYTES: Final = "MAREY_SPOOL_BYTES"
+ENV_KEEP_SPOOL: Final = "MAREY_KEEP_SPOOL"
 RANK_VARS: Final = (
     "RANK",
     "SLURM_PROCID",

@@ -43,7 +43,7 @@ def start(
     name: str,
     *,
     python_context: bool,
-    msgpack: bool,
+    output_format: str,
     flush_phases: bool,
     quiet_if_empty: bool,
 ) -> int: ...

@@ -23,7 +23,7 @@ class Options(NamedTuple):
     """What `marey run` was asked for; child processes get it as JSON in `MAREY_RUN`."""
 
     path: str  # absolute, without the format's suffix
-    format: str  # "hatchet" or "hatchet_msgpack"
+    format: str  # "hatchet", "hatchet_msgpack" or "chrome_trace"
     context: Literal["shadow", "python"]
     data: Literal["tree", "trace"]
     backend: str | None
@@ -69,7 +69,13 @@ def _finish(file_format: str, announcing_pid: int, directory: str) -> None:
         for path in _session.written:
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
-            _session.say(f"see it with: marey view {shlex.quote(shown)}")
+            _session.say(f"see it {_how_to_see(shown)}")
+
+
+def _how_to_see(path: str) -> str:
+    if path.endswith(".chrome_trace"):
+        return "at https://ui.perfetto.dev or chrome://tracing"
+    return f"with: marey view {shlex.quote(path)}"
 
 
 def shown_path(path: str, directory: str) -> str:

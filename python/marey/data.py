@@ -21,6 +21,7 @@ def get(session: int | None = 0, phase: int = 0) -> list[dict[str, Any]] | None:
 
     Raises:
         IndexError: There is no such session, or the phase has no data.
+        RuntimeError: The session has ``data="trace"``.
     """
     if session is None:
         return None

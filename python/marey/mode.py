@@ -218,6 +218,6 @@ def parse_flushing(mode: str | BaseMode | None) -> str | None:
     if unknown:
         raise ValueError(f"Unknown knob of mode {name}: {min(unknown)}")
     file_format = values.get("format", "hatchet")
-    if file_format not in ("hatchet", "hatchet_msgpack"):
+    if file_format not in ("hatchet", "hatchet_msgpack", "chrome_trace"):
         raise ValueError(f"Unknown output format: {file_format}")
     return file_format

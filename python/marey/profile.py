@@ -40,11 +40,12 @@ def start(
             writes to standard output.
         context: ``"shadow"``: paths are the scopes that the program enters. ``"python"``: paths are
             the Python frames that are executing, then the scope.
-        data: ``"tree"``: values are added up by path.
+        data: ``"tree"``: values are added up by path. ``"trace"``: each scope and value is kept as
+            well, and `finalize` writes Chrome's trace events.
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
-            of its own as soon as it is closed.
+            of its own as soon as it is closed. Phases of a trace are always Chrome traces.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:
@@ -55,31 +56,28 @@ def start(
     Raises:
         BackendUnavailable: The backend was named and cannot start.
         ImportError: ``hook="triton"`` without Triton.
-        NotImplementedError: ``data="trace"``, which this version does not have.
-        ValueError: A word means nothing.
+        OSError: With ``data="trace"``, the spool cannot be written in ``<name>.marey/``.
+        ValueError: A word means nothing, or does not go with this kind of data.
         RuntimeError: 64 sessions are alive.
     """
     if flags.command_line or is_disabled():
         return None
     if context not in ("shadow", "python"):
         raise ValueError(f"Unknown context source: {context}")
-    if data == "trace":
-        raise NotImplementedError(
-            'data="trace" is not in this version of marey; use data="tree", which keeps counts, '
-            "sums and quantiles by path"
-        )
-    if data != "tree":
+    if data not in ("tree", "trace"):
         raise ValueError(f"Unknown data: {data}")
     if backend is not None:
         from . import _backend
 
         _backend.require(backend)
     flushing = _flushing(mode)
+    if flushing == "chrome_trace" and data == "tree":
+        raise ValueError(f'mode "{mode}" needs data="trace"')
     launch_hook = _as_hook(hook)
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
-        msgpack=flushing == "hatchet_msgpack",
+        output_format="chrome_trace" if data == "trace" else flushing or "hatchet",
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
@@ -155,7 +153,8 @@ def finalize(session: int | None = None, output_format: str | None = "") -> None
     not cleared. The file of an earlier run is moved aside, never overwritten.
 
     Args:
-        output_format: ``"hatchet"`` or ``"hatchet_msgpack"``; empty for the session's own.
+        output_format: ``"hatchet"``, ``"hatchet_msgpack"`` or, with ``data="trace"``,
+            ``"chrome_trace"``; empty for the session's own.
 
     Raises:
         IndexError: There is no such session.

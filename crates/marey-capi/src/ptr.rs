@@ -33,6 +33,7 @@ impl From<Error> for Failure {
             Error::UnknownContext(_) | Error::UnknownFormat(_) | Error::FormatNeedsTrace => {
                 ErrorCode::Argument
             }
+            Error::DataNeedsTree => ErrorCode::Unsupported,
             Error::Metric(_) => ErrorCode::Metric,
             Error::Write { .. } => ErrorCode::Io,
         };

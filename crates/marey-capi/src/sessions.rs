@@ -37,6 +37,7 @@ pub(crate) unsafe extern "C" fn start(
                 format: match options.format {
                     0 => Format::Hatchet,
                     1 => Format::HatchetMsgpack,
+                    2 => Format::ChromeTrace,
                     other => return Err(Error::UnknownFormat(other.to_string()).into()),
                 },
                 flush_phases: options.flush_phases != 0,

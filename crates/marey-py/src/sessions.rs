@@ -4,6 +4,7 @@ use crate::error::checked;
 use crate::frames;
 use crate::library::{is_live, table};
 use marey_record::table::StartOptions;
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,17 +18,22 @@ const ALL: i64 = -1;
 
 /// Starts a session; returns its number.
 #[pyfunction]
-#[pyo3(signature = (name, *, python_context, msgpack, flush_phases, quiet_if_empty))]
-#[expect(clippy::fn_params_excessive_bools, reason = "keyword-only, and called from one place")]
+#[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
 fn start(
     py: Python<'_>,
     name: PathBuf,
     python_context: bool,
-    msgpack: bool,
+    output_format: &str,
     flush_phases: bool,
     quiet_if_empty: bool,
 ) -> PyResult<i64> {
+    let format = match output_format {
+        "hatchet" => 0,
+        "hatchet_msgpack" => 1,
+        "chrome_trace" => 2,
+        other => return Err(PyValueError::new_err(format!("Unknown output format: {other}"))),
+    };
     if python_context {
         frames::enable_frames(py);
     }
@@ -37,7 +43,7 @@ fn start(
         name: name.as_ptr().cast(),
         name_len: name.len(),
         context: u32::from(python_context),
-        format: u32::from(msgpack),
+        format,
         flush_phases: u32::from(flush_phases),
         quiet_if_empty: u32::from(quiet_if_empty),
     };

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::local;
 use crate::losses;
+use crate::os;
 use crate::output::{Meta, Overhead, Process};
 use crate::registry;
 use crate::session::Session;
@@ -49,7 +50,7 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
         process: Process {
             pid: std::process::id(),
             rank: rank(),
-            host: host_name(),
+            host: os::host_name(),
             start_unix_nanos: session.started.unix_nanos,
             duration_nanos: elapsed(session.started.ticks),
             complete,
@@ -62,9 +63,4 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
         },
         losses,
     }
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }

@@ -1,31 +1,42 @@
-//! The background thread: it writes checkpoints, so that a SIGKILL loses at most one interval, and
-//! it ends a process that SIGTERM would end, after the files are written.
+//! The background thread: it writes checkpoints and takes over the logs of trace sessions, so that a
+//! SIGKILL loses at most one interval of either, and it ends a process that SIGTERM would end, after
+//! the files are written.
 //!
 //! It takes no signal itself. Across a fork it is stopped and started again, so that the program is
 //! single-threaded whenever it would be without us.
 
+use crate::bell::Bell;
 use crate::local;
 use crate::recorder;
+use crate::trace;
 use marey_model::env;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
-static WORKER: Mutex<Option<Worker>> = Mutex::new(None);
-/// The pipe's end by which anybody wakes the thread, also a signal handler; -1 for none.
-static WAKE: AtomicI32 = AtomicI32::new(-1);
+static WORKER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+static BELL: Bell = Bell::new();
+/// Whether somebody hears the bell.
+static HEARS: AtomicBool = AtomicBool::new(false);
 static TERMINATED: AtomicBool = AtomicBool::new(false);
 static HANDLER: AtomicBool = AtomicBool::new(false);
 
-struct Worker {
-    thread: JoinHandle<()>,
-    pipe: Pipe,
+/// Calls to the thread. Stop, after the checkpoint that it may be writing.
+const STOP: u32 = 1;
+/// End the process as SIGTERM does.
+const TERM: u32 = 2;
+/// Take over the logs, and look again when that is due next.
+pub(crate) const DRAIN: u32 = 4;
+
+/// Makes a call; async-signal-safe.
+pub(crate) fn call(call: u32) {
+    BELL.ring(call);
 }
 
-fn worker() -> MutexGuard<'static, Option<Worker>> {
+fn worker() -> MutexGuard<'static, Option<JoinHandle<()>>> {
     WORKER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -35,26 +46,21 @@ pub(crate) fn ensure_running() {
     if worker.is_some() {
         return;
     }
-    let Some(pipe) = Pipe::new() else { return };
-    let reader = pipe.reader;
-    WAKE.store(pipe.writer, Ordering::SeqCst);
+    BELL.take();
     install_sigterm_handler();
-    let thread = with_signals_blocked(|| {
-        std::thread::Builder::new().name("marey".to_owned()).spawn(move || run(reader))
-    });
-    if let Ok(thread) = thread {
-        *worker = Some(Worker { thread, pipe });
-    }
+    let thread =
+        with_signals_blocked(|| std::thread::Builder::new().name("marey".to_owned()).spawn(run));
+    HEARS.store(thread.is_ok(), Ordering::SeqCst);
+    *worker = thread.ok();
 }
 
 /// Stops the thread, after the checkpoint that it may be writing. Whether it ran.
 pub(crate) fn stop() -> bool {
-    let Some(Worker { thread, pipe }) = worker().take() else { return false };
-    WAKE.store(-1, Ordering::SeqCst);
-    wake(pipe.writer, STOP);
+    let Some(thread) = worker().take() else { return false };
+    HEARS.store(false, Ordering::SeqCst);
+    BELL.ring(STOP);
     // It cannot panic with anything that we could do better about.
     drop(thread.join());
-    drop(pipe);
     true
 }
 
@@ -65,10 +71,9 @@ pub(crate) fn hold() -> impl Sized + use<> {
 
 /// In the child of a fork, where the thread does not exist.
 pub(crate) fn forget() {
-    WAKE.store(-1, Ordering::SeqCst);
-    if let Some(Worker { thread, pipe }) = worker().take() {
+    HEARS.store(false, Ordering::SeqCst);
+    if let Some(thread) = worker().take() {
         leak(thread);
-        drop(pipe);
     }
 }
 
@@ -77,17 +82,24 @@ fn leak(thread: JoinHandle<()>) {
     std::mem::forget(thread);
 }
 
-fn run(reader: i32) {
+fn run() {
     let interval = interval();
-    let mut next = interval.map(|interval| Instant::now() + interval);
+    let mut next_checkpoint = interval.map(|interval| Instant::now() + interval);
     loop {
-        match wait(reader, next.map(|at| at.saturating_duration_since(Instant::now()))) {
-            Some(STOP) => return,
-            Some(_) => end_by_sigterm(),
-            None => {
-                recorder::write_checkpoints();
-                next = interval.map(|interval| Instant::now() + interval);
-            }
+        let until_checkpoint =
+            next_checkpoint.map(|at| at.saturating_duration_since(Instant::now()));
+        let until_drain = trace::is_on().then_some(trace::PERIOD);
+        let calls = BELL.wait(until_checkpoint.into_iter().chain(until_drain).min());
+        if calls & TERM != 0 {
+            end_by_sigterm();
+        }
+        if calls & STOP != 0 {
+            return;
+        }
+        trace::drain();
+        if next_checkpoint.is_some_and(|at| at <= Instant::now()) {
+            recorder::write_tree_checkpoints();
+            next_checkpoint = interval.map(|interval| Instant::now() + interval);
         }
     }
 }
@@ -96,60 +108,6 @@ fn run(reader: i32) {
 fn interval() -> Option<Duration> {
     let secs = recorder::env_number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
-}
-
-const STOP: u8 = 0;
-const TERM: u8 = 1;
-
-struct Pipe {
-    reader: i32,
-    writer: i32,
-}
-
-#[expect(unsafe_code, reason = "std has no pipe that a signal handler may write to")]
-impl Pipe {
-    fn new() -> Option<Self> {
-        let mut ends = [-1; 2];
-        // SAFETY: pipe2 writes two descriptors to the array, which holds two.
-        let failed = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0;
-        let [reader, writer] = ends;
-        (!failed).then_some(Self { reader, writer })
-    }
-}
-
-#[expect(unsafe_code, reason = "closes what `new` opened")]
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        // SAFETY: both descriptors are ours and are closed nowhere else.
-        unsafe {
-            libc::close(self.reader);
-            libc::close(self.writer);
-        }
-    }
-}
-
-/// Waits for a byte; `None` when the time is over first.
-#[expect(unsafe_code, reason = "poll(2) on our own descriptor")]
-fn wait(reader: i32, timeout: Option<Duration>) -> Option<u8> {
-    let millis = timeout.map_or(-1, |timeout| {
-        // Rounded up, lest the last millisecond be spent in a loop.
-        i32::try_from(timeout.as_millis() + 1).unwrap_or(i32::MAX)
-    });
-    let mut poll = libc::pollfd { fd: reader, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid pollfd.
-    if unsafe { libc::poll(&raw mut poll, 1, millis) } <= 0 {
-        return None;
-    }
-    let mut byte = STOP;
-    // SAFETY: one byte to a valid place. At the end of the pipe the byte stays `STOP`.
-    unsafe { libc::read(reader, (&raw mut byte).cast(), 1) };
-    Some(byte)
-}
-
-#[expect(unsafe_code, reason = "write(2) is what a signal handler may call")]
-fn wake(writer: i32, byte: u8) {
-    // SAFETY: one byte from a valid place; a closed descriptor is an error that changes nothing.
-    unsafe { libc::write(writer, (&raw const byte).cast(), 1) };
 }
 
 #[expect(unsafe_code, reason = "the thread must inherit a full signal mask")]
@@ -191,13 +149,12 @@ fn install_sigterm_handler() {
 /// Hands the signal to the thread, and does not let the program go on. Without a thread, ends the
 /// process as if we were not here.
 extern "C" fn on_sigterm(_signal: libc::c_int) {
-    let writer = WAKE.load(Ordering::SeqCst);
-    if writer < 0 {
+    if !HEARS.load(Ordering::SeqCst) {
         die_by_sigterm();
         return;
     }
     if !TERMINATED.swap(true, Ordering::SeqCst) {
-        wake(writer, TERM);
+        BELL.ring(TERM);
     }
     // Whoever writes the files waits for the event that this thread may be in.
     if !local::is_in_event() {

@@ -14,6 +14,10 @@ pub(crate) struct Control {
     pub(crate) active: AtomicU64,
     /// Sessions, of those alive, whose paths are Python frames.
     pub(crate) python: AtomicU64,
+    /// Sessions, of those alive, that keep every event.
+    pub(crate) trace: AtomicU64,
+    /// The two kinds above: an event looks at this word, and at those only where it must.
+    pub(crate) unusual: AtomicU64,
     /// Grows whenever recording starts from nothing; a thread with an older tree begins anew.
     pub(crate) epoch: AtomicU64,
 }
@@ -22,10 +26,31 @@ pub(crate) static CONTROL: Control = Control {
     live: AtomicU64::new(0),
     active: AtomicU64::new(0),
     python: AtomicU64::new(0),
+    trace: AtomicU64::new(0),
+    unusual: AtomicU64::new(0),
     epoch: AtomicU64::new(0),
 };
 
 impl Control {
+    /// Says of a session, before it records, what is unusual about it.
+    pub(crate) fn mark(&self, slot: u32, is_python: bool, is_trace: bool) {
+        let set = |word: &AtomicU64, is_set: bool| {
+            if is_set {
+                word.fetch_or(bit(slot), Ordering::SeqCst);
+            }
+        };
+        set(&self.python, is_python);
+        set(&self.trace, is_trace);
+        set(&self.unusual, is_python || is_trace);
+    }
+
+    /// Takes a session out of every word, when it records no more.
+    pub(crate) fn forget(&self, slot: u32) {
+        for word in [&self.live, &self.python, &self.trace, &self.unusual] {
+            word.fetch_and(!bit(slot), Ordering::SeqCst);
+        }
+    }
+
     /// Whether any session exists.
     #[inline(always)]
     pub(crate) fn is_live(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use crate::clock;
 use crate::control::CONTROL;
-use crate::local::{self, Local, Place};
+use crate::local::{self, Entry, Local, Place};
 use crate::thread::ThreadTree;
 use crate::tree::PYTHON_ROOT;
 use marey_model::context::NodeKind;
@@ -110,10 +110,11 @@ impl Detached {
             if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return;
             }
-            let nanos = clock::nanos(now.saturating_sub(self.start_ticks));
-            let own = nanos.saturating_sub(self.child_nanos.load(Ordering::Relaxed));
+            let child_nanos = self.child_nanos.load(Ordering::Relaxed);
             let place = self.place_in(local);
-            local.record(place, self.sessions, nanos, own);
+            let entry = Entry::new(place, self.sessions, self.start_ticks..now, child_nanos);
+            local.record(&entry);
+            let nanos = entry.nanos;
             match &self.parent {
                 Some(parent) => {
                     parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);

@@ -27,6 +27,9 @@ pub enum Error {
         "output format \"chrome_trace\" needs data=\"trace\", and this session has data=\"tree\""
     )]
     FormatNeedsTrace,
+    /// What is asked for is a tree's, and the session has records.
+    #[error("only the data of a session with data=\"tree\" can be read while it is alive")]
+    DataNeedsTree,
     /// A value of a user metric was refused.
     #[error(transparent)]
     Metric(#[from] MetricError),

@@ -14,7 +14,8 @@
 //! processes. A failure here is counted ([`marey_model::loss`]), never raised into the program.
 //!
 //! **Where to start.** [`local`] holds the event path, [`recorder`] the sessions and what happens
-//! to the trees afterwards, [`merged`] the form that is written.
+//! to the trees afterwards, [`merged`] the form that is written, [`trace`] the way of single events to
+//! a file.
 //!
 //! ```
 //! use marey_record::{NodeKind, SessionOptions, api};
@@ -35,6 +36,8 @@ mod account;
 #[cfg(not(loom))]
 pub mod api;
 pub mod arena;
+#[cfg(not(loom))]
+mod bell;
 #[cfg(not(loom))]
 mod checkpoint;
 #[cfg(not(loom))]
@@ -58,11 +61,14 @@ mod merged;
 #[cfg(not(loom))]
 mod names;
 #[cfg(not(loom))]
+mod os;
+#[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
 mod recorder;
 #[cfg(not(loom))]
 mod registry;
+pub mod ring;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;
@@ -74,7 +80,11 @@ pub mod table;
 #[cfg(not(loom))]
 mod thread;
 #[cfg(not(loom))]
+mod trace;
+#[cfg(not(loom))]
 mod tree;
+#[cfg(not(loom))]
+mod writing;
 
 #[cfg(not(loom))]
 pub use self::{

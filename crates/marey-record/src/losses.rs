@@ -8,8 +8,13 @@ static COUNTS: [AtomicU64; LossCause::COUNT] = [const { AtomicU64::new(0) }; Los
 /// Counts one loss.
 #[cold]
 pub(crate) fn count(cause: LossCause) {
+    add(cause, 1);
+}
+
+/// Counts so many losses.
+pub(crate) fn add(cause: LossCause, losses: u64) {
     if let Some(counter) = COUNTS.get(cause as usize) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(losses, Ordering::Relaxed);
     }
 }
 

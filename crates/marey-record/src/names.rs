@@ -22,7 +22,14 @@ static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
     RwLock::new(table)
 });
 
-static METRICS: LazyLock<RwLock<Table<Arc<MetricName>>>> = LazyLock::new(RwLock::default);
+static METRICS: LazyLock<RwLock<Table<Metric>>> = LazyLock::new(RwLock::default);
+
+/// A metric's name, taken apart and as its user writes it.
+#[derive(Clone)]
+struct Metric {
+    name: Arc<MetricName>,
+    text: Arc<str>,
+}
 
 struct Table<T> {
     numbers: HashMap<Box<str>, u32>,
@@ -59,12 +66,23 @@ pub(crate) fn name(number: u32) -> Arc<str> {
 
 /// The number of a metric's name as the user writes it, suffix included. `None` when full.
 pub(crate) fn intern_metric(name: &str) -> Option<u32> {
-    number_in(&METRICS, name, |name| Arc::new(MetricName::parse(name)))
+    number_in(&METRICS, name, |name| Metric {
+        name: Arc::new(MetricName::parse(name)),
+        text: Arc::from(name),
+    })
 }
 
 /// The metric of a number.
 pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
-    METRICS.read().unwrap_or_else(PoisonError::into_inner).values.get(number as usize).cloned()
+    let table = METRICS.read().unwrap_or_else(PoisonError::into_inner);
+    table.values.get(number as usize).map(|metric| Arc::clone(&metric.name))
+}
+
+/// The name of a metric's number, as its user writes it.
+pub(crate) fn metric_text(number: u32) -> Arc<str> {
+    let table = METRICS.read().unwrap_or_else(PoisonError::into_inner);
+    let text = table.values.get(number as usize).map(|metric| Arc::clone(&metric.text));
+    text.unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
 fn number_in<T: Clone>(

@@ -1,7 +1,7 @@
 //! The process's recorder: its sessions, and everything that is not an event.
 //!
-//! Lock order: sessions, then a session's outputs, then the list of written files; the registry's
-//! locks come last. Only the sessions' lock is held while waiting for a thread to leave an event;
+//! Lock order: sessions, then the traces', then a session's outputs, then the list of written files;
+//! the registry's locks come last. Only the sessions' lock is held while waiting for a thread to leave an event;
 //! events never take it.
 
 use crate::clock::{self, Pair};
@@ -10,21 +10,21 @@ use crate::error::Error;
 use crate::local;
 use crate::losses;
 use crate::merged::MergedTree;
-use crate::output::{Document, Format, Outputs};
+use crate::output::{Contents, Document, Format};
 use crate::registry::{self, lock};
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
-use crate::{account, checkpoint, fork};
+use crate::trace::SpoolFile;
+use crate::{account, checkpoint, fork, trace, writing};
 use marey_model::context::ContextSource;
 use marey_model::env;
-use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use marey_model::spool::SessionEvent;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions::new());
-/// Files that this process wrote and may write again.
-static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
 pub(crate) struct Sessions {
     alive: BTreeMap<SessionId, Session>,
@@ -95,7 +95,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     let mut sessions = lock(&SESSIONS);
     let same = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = same {
-        CONTROL.active.fetch_or(bit(session.slot), Ordering::SeqCst);
+        resume(session);
         return Ok(id);
     }
     let slot = sessions.free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
@@ -113,16 +113,19 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         ended_threads: MergedTree::default(),
         started: Pair::now(),
         outputs: Arc::default(),
+        spool: None,
     };
-    sessions.alive.insert(id, session);
-    if options.context == ContextSource::Python {
-        CONTROL.python.fetch_or(bit(slot), Ordering::SeqCst);
+    if session.is_trace() {
+        trace::begin(&session)?;
     }
+    CONTROL.mark(slot, options.context == ContextSource::Python, session.is_trace());
+    sessions.alive.insert(id, session);
     CONTROL.live.fetch_or(bit(slot), Ordering::SeqCst);
     CONTROL.active.fetch_or(bit(slot), Ordering::SeqCst);
     drop(sessions);
     account::measure_scope();
     checkpoint::ensure_running();
+    checkpoint::call(checkpoint::DRAIN);
     Ok(id)
 }
 
@@ -136,18 +139,27 @@ fn begin_epoch() {
 
 /// Lets a session record.
 pub(crate) fn activate(id: SessionId) -> Result<(), Error> {
-    let mut sessions = lock(&SESSIONS);
-    let slot = sessions.get(id)?.slot;
-    CONTROL.active.fetch_or(bit(slot), Ordering::SeqCst);
+    resume(lock(&SESSIONS).get(id)?);
     Ok(())
+}
+
+fn resume(session: &Session) {
+    let active = CONTROL.active.load(Ordering::Relaxed);
+    if session.is_trace() && active & bit(session.slot) == 0 {
+        trace::note(session, SessionEvent::Activated, clock::ticks());
+    }
+    CONTROL.active.fetch_or(bit(session.slot), Ordering::SeqCst);
 }
 
 /// Stops a session from recording. Events that began before this are complete when it returns.
 pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
-    let slot = sessions.get(id)?.slot;
-    CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
+    let session = sessions.get(id)?;
+    let before = CONTROL.active.fetch_and(!bit(session.slot), Ordering::SeqCst);
     registry::wait_outside_events(&registry::running());
+    if session.is_trace() && before & bit(session.slot) != 0 {
+        trace::note(session, SessionEvent::Deactivated, clock::ticks());
+    }
     Ok(())
 }
 
@@ -159,7 +171,7 @@ pub(crate) fn alive() -> Vec<SessionId> {
 /// Ends a session and writes its files, in `format` or the session's own. Returns their paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
     let began = clock::ticks();
-    let mut session = end(id)?;
+    let mut session = end(id, format)?;
     let format = format.unwrap_or(session.options.format);
     if session.options.flush_phases {
         session.closed.retain(|_, phase| !phase.is_written);
@@ -175,44 +187,48 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
         if is_quiet {
             continue;
         }
+        let spool = session.spool.as_deref();
         let document = Document { tree: &closed.tree, meta: &meta };
-        paths.extend(write(&mut outputs, &session.base_of(*phase), format, &document)?);
+        let contents = writing::contents(&session, *phase, format, document, spool)?;
+        let written = writing::write(&mut outputs, &session.base_of(*phase), &contents);
+        // What could not be written is still there.
+        paths.extend(written.inspect_err(|_| spool.into_iter().for_each(SpoolFile::keep))?);
     }
     Ok(paths)
 }
 
 /// Ends a session without writing anything.
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
-    let session = end(id)?;
+    let session = end(id, None)?;
     lock(&session.outputs).closed = true;
     Ok(())
 }
 
 /// Takes a session out of the masks and out of the threads, with everything in its phases.
-fn end(id: SessionId) -> Result<Session, Error> {
+///
+/// Fails, and ends nothing, if the session has not what `format` needs.
+fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let mut sessions = lock(&SESSIONS);
-    let slot = sessions.get(id)?.slot;
+    let session = sessions.get(id)?;
+    if format == Some(Format::ChromeTrace) && !session.is_trace() {
+        return Err(Error::FormatNeedsTrace);
+    }
+    let slot = session.slot;
     CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
     registry::wait_outside_events(&registry::running());
     let running = fold_ended(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
+    let ended_ticks = clock::ticks();
     close_phase(&mut session, &running, true);
-    CONTROL.live.fetch_and(!bit(slot), Ordering::SeqCst);
-    CONTROL.python.fetch_and(!bit(slot), Ordering::SeqCst);
+    let is_empty = session.closed.values().all(|phase| phase.tree.is_empty());
+    let spool = if session.is_trace() {
+        trace::end(&session, ended_ticks, !session.options.quiet_if_empty || !is_empty)
+    } else {
+        Ok(None)
+    };
+    CONTROL.forget(slot);
+    session.spool = spool?;
     Ok(session)
-}
-
-/// Writes a document to its file, which this process may write again; returns the path.
-fn write(
-    outputs: &mut Outputs,
-    base: &str,
-    format: Format,
-    document: &Document,
-) -> Result<Option<PathBuf>, Error> {
-    let is_ours = |path: &Path| lock(&WRITTEN).contains(path);
-    let path = outputs.write(base, format, document, &is_ours)?;
-    lock(&WRITTEN).extend(path.clone());
-    Ok(path)
 }
 
 // Phases.
@@ -222,13 +238,22 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
-    close_phase(session, &running, false);
-    session.phase += 1;
-    let next = session.phase;
+    let next = session.phase + 1;
+    begin_phase(session, &running, next);
     if session.options.flush_phases {
-        write_closed_phases(session)?;
+        writing::write_closed_phases(session)?;
     }
     Ok(next)
+}
+
+/// Closes the session's phase and opens one of this number.
+fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
+    let now = clock::ticks();
+    close_phase(session, threads, false);
+    session.phase = phase;
+    if session.is_trace() {
+        trace::note(session, SessionEvent::Phase(phase), now);
+    }
 }
 
 /// Moves what the threads hold into the list of closed phases.
@@ -253,24 +278,6 @@ fn leak<T>(column: T) {
     std::mem::forget(column);
 }
 
-fn write_closed_phases(session: &mut Session) -> Result<(), Error> {
-    let meta = account::meta(session, false);
-    let format = session.options.format;
-    let bases: Vec<_> = session
-        .closed
-        .iter()
-        .filter(|(_, phase)| !phase.is_written)
-        .map(|(&phase, _)| (phase, session.base_of(phase)))
-        .collect();
-    for (phase, base) in bases {
-        let Some(closed) = session.closed.get_mut(&phase) else { continue };
-        let document = Document { tree: &closed.tree, meta: &meta };
-        write(&mut lock(&session.outputs), &base, format, &document)?;
-        closed.is_written = true;
-    }
-    Ok(())
-}
-
 /// Whether a phase will receive nothing more.
 pub(crate) fn is_phase_complete(id: SessionId, phase: u32) -> Result<bool, Error> {
     Ok(phase < lock(&SESSIONS).get(id)?.phase)
@@ -284,8 +291,9 @@ pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error>
     let is_meant = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
     session.closed.retain(|&candidate, _| !is_meant(candidate));
     if is_meant(session.phase) {
-        close_phase(session, &running, false);
-        session.closed.remove(&session.phase);
+        let phase = session.phase;
+        begin_phase(session, &running, phase);
+        session.closed.remove(&phase);
     }
     Ok(())
 }
@@ -295,6 +303,9 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
+    if session.is_trace() {
+        return Err(Error::DataNeedsTree);
+    }
     let tree = match session.closed.get(&phase) {
         Some(closed) => Arc::clone(&closed.tree),
         None if phase == session.phase => Arc::new(look_at_open_phase(session, &running)),
@@ -304,7 +315,12 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
     drop(sessions);
     let mut bytes = Vec::new();
     let document = Document { tree: &tree, meta: &meta };
-    document.write(format, &mut bytes).map_err(|source| Error::Write {
+    let contents = match format {
+        Format::Hatchet => Contents::Hatchet(document),
+        Format::HatchetMsgpack => Contents::HatchetMsgpack(document),
+        Format::ChromeTrace => return Err(Error::FormatNeedsTrace),
+    };
+    contents.write(&mut bytes).map_err(|source| Error::Write {
         action: "write",
         path: PathBuf::from("memory"),
         source,
@@ -342,7 +358,20 @@ pub(crate) fn set_quiet_if_empty(id: SessionId) -> Result<(), Error> {
 
 /// Writes the present state of every session to its file.
 pub(crate) fn write_checkpoints() {
-    for id in alive() {
+    write_checkpoints_of(|_| true);
+}
+
+/// The same for those that keep no events: the spool is the checkpoint of the others.
+pub(crate) fn write_tree_checkpoints() {
+    write_checkpoints_of(|session| !session.is_trace());
+}
+
+fn write_checkpoints_of(is_meant: fn(&Session) -> bool) {
+    let sessions = lock(&SESSIONS);
+    let meant = sessions.alive.iter().filter(|(_, session)| is_meant(session));
+    let meant: Vec<_> = meant.map(|(&id, _)| id).collect();
+    drop(sessions);
+    for id in meant {
         if write_checkpoint(id).is_err() {
             losses::count(marey_model::loss::LossCause::CheckpointFailed);
         }
@@ -357,16 +386,19 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     if session.is_for_stdout() {
         return Ok(());
     }
-    write_closed_phases(session)?;
+    writing::write_closed_phases(session)?;
     let tree = look_at_open_phase(session, &running);
     let (meta, base) = (account::meta(session, false), session.base_of(session.phase));
-    let (format, outputs) = (session.options.format, Arc::clone(&session.outputs));
+    let outputs = Arc::clone(&session.outputs);
     let is_quiet = session.options.quiet_if_empty && tree.is_empty();
+    let spool = if session.is_trace() && !is_quiet { trace::file()? } else { None };
+    let document = Document { tree: &tree, meta: &meta };
+    let format = session.options.format;
+    let contents = writing::contents(session, session.phase, format, document, spool.as_deref());
     drop(sessions);
     let mut outputs = lock(&outputs);
     if !outputs.closed && !is_quiet {
-        let document = Document { tree: &tree, meta: &meta };
-        write(&mut outputs, &base, format, &document)?;
+        writing::write(&mut outputs, &base, &contents?)?;
     }
     account::add_flushing_since(began);
     Ok(())
@@ -376,7 +408,7 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
 
 /// Holds everything that a child would find locked, from before the fork until after it.
 pub(crate) fn hold() -> impl Sized + use<> {
-    (lock(&SESSIONS), lock(&WRITTEN), registry::hold())
+    (lock(&SESSIONS), trace::hold(), writing::hold(), registry::hold())
 }
 
 /// In the child: the sessions go on with nothing recorded, under names of their own.
@@ -394,8 +426,9 @@ pub(crate) fn begin_child() {
         // The parent may hold the lock of the old one; its files are the parent's anyway.
         session.outputs = Arc::default();
     }
-    lock(&WRITTEN).clear();
+    writing::begin_child();
     registry::begin_child();
+    trace::begin_child(sessions.alive.values());
 
     account::reset();
     local::restart_after_fork();

@@ -3,6 +3,7 @@
 use crate::clock::Pair;
 use crate::merged::{MergedTree, View};
 use crate::output::{Format, Outputs};
+use crate::trace::SpoolFile;
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ pub struct SessionOptions {
     pub name: String,
     /// Where paths come from.
     pub context: ContextSource,
-    /// Format of the checkpoints, and of the end where `finalize` names none.
+    /// Format of the checkpoints, and of the end where `finalize` names none. A session whose format is
+    /// [`Format::ChromeTrace`] keeps every event, beside the tree.
     pub format: Format,
     /// Write each phase to a file of its own as soon as it is closed.
     pub flush_phases: bool,
@@ -56,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) ended_threads: MergedTree,
     pub(crate) started: Pair,
     pub(crate) outputs: Arc<Mutex<Outputs>>,
+    /// The file with the events of a trace session, once the session is over.
+    pub(crate) spool: Option<Arc<SpoolFile>>,
 }
 
 /// A phase that will receive nothing more.
@@ -68,6 +72,11 @@ pub(crate) struct ClosedPhase {
 impl Session {
     pub(crate) fn view(&self) -> View {
         View { slot: self.slot, context: self.options.context }
+    }
+
+    /// Whether it keeps every event.
+    pub(crate) fn is_trace(&self) -> bool {
+        self.options.format == Format::ChromeTrace
     }
 
     /// Whether the profile goes to standard output.

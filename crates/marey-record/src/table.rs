@@ -54,6 +54,8 @@ pub enum ErrorCode {
     Metric = 5,
     /// A defect of marey, caught at the border.
     Internal = 6,
+    /// The session has not what is asked for.
+    Unsupported = 7,
 }
 
 /// Type of a metric's value.
@@ -98,7 +100,7 @@ pub struct StartOptions {
     pub name_len: usize,
     /// 0: scopes; 1: Python frames.
     pub context: u32,
-    /// 0: hatchet; 1: `hatchet_msgpack`.
+    /// 0: hatchet; 1: `hatchet_msgpack`; 2: `chrome_trace`, which keeps every event.
     pub format: u32,
     /// Write each phase when it is closed.
     pub flush_phases: u32,

@@ -3,7 +3,9 @@
 use crate::arena::Arena;
 use crate::column::{Column, NodeData};
 use crate::control::{CONTROL, MAX_SESSIONS};
+use crate::os;
 use crate::seq::Seq;
+use crate::trace::Log;
 use crate::tree::Nodes;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -15,11 +17,17 @@ pub(crate) struct ThreadTree {
     pub(crate) generation: u64,
     /// The epoch of recording that it was made in; void in any other.
     pub(crate) epoch: u64,
+    /// Of the thread that owns it, as the system has it.
+    pub(crate) os_id: u64,
+    /// As above, when the tree was made.
+    pub(crate) name: String,
     pub(crate) seq: Seq,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
     pub(crate) depth: AtomicU32,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
+    /// Made when a trace session first sees the thread.
+    log: AtomicPtr<Log>,
 }
 
 /// How often a reader looks for a gap between two events before it does something else.
@@ -103,16 +111,20 @@ impl Frame {
 }
 
 impl ThreadTree {
+    /// The calling thread's tree.
     pub(crate) fn new() -> Self {
         static GENERATION: AtomicU64 = AtomicU64::new(1);
         Self {
             generation: GENERATION.fetch_add(1, Ordering::Relaxed),
             epoch: CONTROL.epoch.load(Ordering::Relaxed),
+            os_id: os::thread_id(),
+            name: os::thread_name(),
             seq: Seq::default(),
             nodes: Nodes::default(),
             frames: Arena::default(),
             depth: AtomicU32::new(0),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            log: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
@@ -160,6 +172,39 @@ impl ThreadTree {
         (!column.is_null()).then(|| unsafe { Box::from_raw(column) })
     }
 
+    /// The thread's log, if it has one. Only for the owner, and under the tracer's lock.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the log is reached through a published pointer")]
+    pub(crate) fn log(&self) -> Option<&Log> {
+        // SAFETY: a non-null pointer came from `Box::into_raw` and was published whole. `take_log` is
+        // called by the owner when its events are over, under the lock that all others hold here.
+        unsafe { self.log.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The owner's log, made if there is none.
+    #[inline(always)]
+    pub(crate) fn own_log(&self) -> Option<&Log> {
+        match self.log() {
+            Some(log) => Some(log),
+            None => self.make_log(Log::new()),
+        }
+    }
+
+    /// Gives the owner a log. Only the owner may call this, and once.
+    #[cold]
+    pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
+        self.log.store(Box::into_raw(Box::new(log)), Ordering::Release);
+        self.log()
+    }
+
+    /// Takes the log away. The owner's call, when it logs no more.
+    #[expect(unsafe_code, reason = "takes back the box that `make_log` gave away")]
+    pub(crate) fn take_log(&self) -> Option<Box<Log>> {
+        let log = self.log.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: as in `take_column`.
+        (!log.is_null()).then(|| unsafe { Box::from_raw(log) })
+    }
+
     /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
     pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
         const PATIENCE: u32 = 20;
@@ -191,5 +236,6 @@ impl Drop for ThreadTree {
         for slot in 0..MAX_SESSIONS {
             drop(self.take_column(slot));
         }
+        drop(self.take_log());
     }
 }

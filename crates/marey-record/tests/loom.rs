@@ -1,5 +1,9 @@
 //! Every interleaving, and every reordering that C11 allows, of what threads do to each other's
 //! trees without a lock: `RUSTFLAGS="--cfg loom" cargo test -p marey-record --release --test loom`.
+//!
+//! The owner of the words runs on the model's first thread. It reads its own words before it writes them,
+//! and loom would not see that another thread's earlier read races with that write: what starts second
+//! must be the reader.
 
 #![cfg(loom)]
 
@@ -7,6 +11,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use marey_record::arena::Arena;
+use marey_record::ring::{Pushed, Record, Ring};
 use marey_record::seq::Seq;
 use marey_record::sync::heavy_fence;
 
@@ -35,17 +40,17 @@ impl Pair {
 fn a_reader_never_sees_half_an_event() {
     loom::model(|| {
         let pair = Arc::new(Pair::default());
-        let owner = {
+        let reader = {
             let pair = Arc::clone(&pair);
             thread::spawn(move || {
-                pair.set(1);
-                pair.set(2);
+                if let Some((first, second)) = pair.seq.read(2, || pair.load()) {
+                    assert_eq!(first, second);
+                }
             })
         };
-        if let Some((first, second)) = pair.seq.read(2, || pair.load()) {
-            assert_eq!(first, second);
-        }
-        owner.join().unwrap();
+        pair.set(1);
+        pair.set(2);
+        reader.join().unwrap();
         assert_eq!(pair.seq.read(1, || pair.load()), Some((2, 2)));
         assert_eq!(pair.seq.events(), 2);
     });
@@ -88,18 +93,18 @@ impl Masked {
 fn after_a_session_was_stopped_no_event_writes_to_it() {
     loom::model(|| {
         let shared = Masked::new();
-        let owner = {
+        let ender = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                shared.event();
-                shared.event();
+                shared.mask.store(0, Ordering::SeqCst);
+                heavy_fence();
+                shared.seq.wait_outside_event();
+                shared.written.load(Ordering::Relaxed)
             })
         };
-        shared.mask.store(0, Ordering::SeqCst);
-        heavy_fence();
-        shared.seq.wait_outside_event();
-        let written = shared.written.load(Ordering::Relaxed);
-        owner.join().unwrap();
+        shared.event();
+        shared.event();
+        let written = ender.join().unwrap();
         assert_eq!(shared.written.load(Ordering::Relaxed), written);
     });
 }
@@ -111,28 +116,28 @@ fn a_column_that_was_taken_away_is_written_to_no_more() {
         let column = Arc::new(AtomicU32::new(1));
         let seq = Arc::new(Seq::default());
         let columns = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-        let owner = {
+        let taker = {
             let (column, seq, columns) =
                 (Arc::clone(&column), Arc::clone(&seq), Arc::clone(&columns));
             thread::spawn(move || {
-                for _ in 0..2 {
-                    assert!(seq.begin());
-                    let mut number = column.load(Ordering::Relaxed);
-                    if number == 0 {
-                        number = 2;
-                        column.store(number, Ordering::Release);
-                    }
-                    let entries = &columns[number as usize - 1];
-                    entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    seq.end();
-                }
+                assert_eq!(column.swap(0, Ordering::AcqRel), 1);
+                heavy_fence();
+                seq.wait_outside_event();
+                columns[0].load(Ordering::Relaxed)
             })
         };
-        assert_eq!(column.swap(0, Ordering::AcqRel), 1);
-        heavy_fence();
-        seq.wait_outside_event();
-        let taken = columns[0].load(Ordering::Relaxed);
-        owner.join().unwrap();
+        for _ in 0..2 {
+            assert!(seq.begin());
+            let mut number = column.load(Ordering::Relaxed);
+            if number == 0 {
+                number = 2;
+                column.store(number, Ordering::Release);
+            }
+            let entries = &columns[number as usize - 1];
+            entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            seq.end();
+        }
+        let taken = taker.join().unwrap();
         assert_eq!(columns[0].load(Ordering::Relaxed), taken, "it could have been freed");
         assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "no entry is lost");
     });
@@ -160,4 +165,50 @@ fn an_element_that_is_counted_is_there_and_whole() {
         }
         owner.join().unwrap();
     });
+}
+
+#[test]
+fn a_ring_hands_over_every_record_that_it_took_whole_and_in_order() {
+    const RECORDS: u64 = 3;
+    loom::model(|| {
+        // Two records fit: the owner meets a full ring, and room that is made meanwhile.
+        let ring = Arc::new(Ring::new(2));
+        let drain = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || take(&ring))
+        };
+        let accepted = (1..=RECORDS).filter(|&at| ring.push([at; 4]) != Pushed::Refused).count();
+        let mut taken = drain.join().unwrap();
+        taken.extend(take(&ring));
+        assert_eq!(taken.len(), accepted);
+        // Nothing was written to the ring before: a record of zeros is none.
+        assert!(taken.iter().all(|record| record[0] > 0 && *record == [record[0]; 4]));
+        assert!(taken.is_sorted_by(|a, b| a[0] < b[0]));
+        assert!(ring.is_empty());
+    });
+}
+
+fn take(ring: &Ring) -> Vec<Record> {
+    let mut taken = Vec::new();
+    ring.drain(|record| taken.push(record));
+    taken
+}
+
+#[test]
+fn records_that_go_in_together_come_out_together() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::new(4));
+        let drain = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || take(&ring))
+        };
+        assert_eq!(ring.push([9; 4]), Pushed::WithRoom);
+        assert_eq!(ring.push_many(3, |at| [at + 1; 4]), Pushed::BeyondHalf);
+        let taken = drain.join().unwrap();
+        assert!([&[][..], &[9], &[9, 1, 2, 3]].contains(&&*firsts(&taken)), "{taken:?}");
+    });
+}
+
+fn firsts(records: &[Record]) -> Vec<u64> {
+    records.iter().map(|record| record[0]).collect()
 }

@@ -72,12 +72,8 @@ pub(crate) fn is_running_entry(frame: &OpenFrame) -> bool {
     frame.kind_flags & (INHERITED | STEP | FOREIGN) == 0
 }
 
-/// Whether this is a worker of PyTorch's autograd engine, which runs the backward pass of whatever
-/// the main thread is in, again and again.
-#[expect(unsafe_code, reason = "std does not tell the name of a thread it did not start")]
-pub(super) fn thread_is_autograd() -> bool {
-    let mut name = [0_u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
-    let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    !failed && name.starts_with(b"pt_autograd")
+/// Whether a thread of this name is a worker of PyTorch's autograd engine, which runs the backward pass
+/// of whatever the main thread is in, again and again.
+pub(super) fn is_autograd(thread_name: &str) -> bool {
+    thread_name.starts_with("pt_autograd")
 }

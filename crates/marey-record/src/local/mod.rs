@@ -6,11 +6,13 @@
 //!
 //! This file holds the thread's handle and the bracket; [`stack`] holds what happens inside it.
 
+mod entry;
 mod inherit;
 mod stack;
 mod steps;
 mod values;
 
+pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_running_entry, restart_after_fork};
 
 use crate::clock;
@@ -20,6 +22,7 @@ use crate::names;
 use crate::recorder;
 use crate::registry;
 use crate::thread::ThreadTree;
+use crate::trace::{self, Log};
 use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -91,6 +94,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut local) = take_local(GONE) {
             local.unwind();
+            trace::thread_ended(&local.tree);
             registry::ended(&local.tree);
         }
     }
@@ -207,13 +211,13 @@ fn register() {
 impl Local {
     fn new(tree: Arc<ThreadTree>, first_id: u64) -> Self {
         Self {
+            follows_main: inherit::is_autograd(&tree.name),
             tree,
             index: Index::new(recorder::max_nodes()),
             depth: 0,
             inherited: 0,
             states: Vec::with_capacity(8),
             nested_operators: 0,
-            follows_main: inherit::thread_is_autograd(),
             next_id: first_id,
         }
     }
@@ -230,6 +234,10 @@ impl Local {
 pub(crate) fn measure_scope_nanos() -> f64 {
     const SCOPES: u32 = 2000;
     let mut local = Local::new(Arc::new(ThreadTree::new()), 0);
+    if trace::is_on() {
+        // Nobody takes it over: it must hold everything.
+        local.tree.make_log(Log::with_records(4 * u64::from(SCOPES)));
+    }
     let mut run = |scopes: u32| {
         let began = clock::ticks();
         for _ in 0..scopes {

@@ -1,8 +1,8 @@
 //! Entering and leaving scopes.
 
-use super::{CLOSING, FOREIGN, Local, Place, ROOTS, STEP};
+use super::{CLOSING, Entry, FOREIGN, Local, Place, ROOTS, STEP};
 use crate::clock;
-use crate::control::{CONTROL, bit, slots};
+use crate::control::{CONTROL, bit};
 use crate::losses;
 use crate::names;
 use crate::thread::{Frame, OpenFrame};
@@ -139,10 +139,23 @@ impl Local {
     /// Takes the innermost frame off and records it.
     #[inline(always)]
     fn leave(&mut self, top: &OpenFrame, now: u64) -> u64 {
-        let nanos = clock::nanos(now.saturating_sub(top.start_ticks));
-        let own = nanos.saturating_sub(top.child_nanos);
-        self.record(place_of(top), top.sessions, nanos, own);
-        self.shrink(nanos);
+        if top.sessions & CONTROL.unusual.load(Ordering::Relaxed) != 0 {
+            return self.leave_unusual(now);
+        }
+        let entry = entry_of(top, now);
+        self.record_usual(&entry);
+        self.shrink(entry.nanos);
+        top.id
+    }
+
+    /// The same for whatever sessions. Looks for the frame again, which costs the usual ones less than
+    /// to have it at hand for this.
+    #[inline(never)]
+    fn leave_unusual(&mut self, now: u64) -> u64 {
+        let Some(top) = self.top() else { return 0 };
+        let entry = entry_of(&top, now);
+        self.record(&entry);
+        self.shrink(entry.nanos);
         top.id
     }
 
@@ -161,18 +174,6 @@ impl Local {
         parent.add_child_nanos(nanos);
         if parent.copy().kind_flags & CLOSING != 0 {
             self.close_step();
-        }
-    }
-
-    /// Adds an entry to the columns of the sessions that saw it begin and are active now.
-    #[inline(always)]
-    pub(crate) fn record(&self, place: Place, sessions: u64, nanos: u64, own: u64) {
-        let python = CONTROL.python.load(Ordering::Relaxed);
-        for slot in slots(sessions & CONTROL.active.load(Ordering::Relaxed)) {
-            let node = if python & bit(slot) == 0 { place.shadow } else { place.python };
-            if let Some(column) = self.tree.column(slot) {
-                column.record(node, nanos, own);
-            }
         }
     }
 
@@ -280,6 +281,11 @@ impl Local {
 #[inline(always)]
 pub(super) fn place_of(frame: &OpenFrame) -> Place {
     Place { shadow: frame.shadow_node, python: frame.python_node }
+}
+
+#[inline(always)]
+fn entry_of(frame: &OpenFrame, now: u64) -> Entry {
+    Entry::new(place_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
 fn kind_of(frame: &OpenFrame) -> NodeKind {

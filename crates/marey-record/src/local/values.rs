@@ -1,7 +1,7 @@
 //! States, and the user's metrics.
 
 use super::stack::place_of;
-use super::{Local, Place, ROOTS, State};
+use super::{Entry, Local, Place, ROOTS, State};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
@@ -24,8 +24,7 @@ impl Local {
     pub(crate) fn exit_state(&mut self) -> bool {
         let now = clock::ticks();
         let Some(state) = self.states.pop() else { return false };
-        let nanos = clock::nanos(now.saturating_sub(state.start_ticks));
-        self.record(state.place, state.sessions, nanos, nanos);
+        self.record(&Entry::new(state.place, state.sessions, state.start_ticks..now, 0));
         true
     }
 
@@ -65,7 +64,24 @@ impl Local {
                     .add_metric(node, *number, &name, value)
                     .inspect_err(|_| losses::count(LossCause::MetricRefused))?;
             }
+            let traced = active & CONTROL.trace.load(Ordering::Relaxed);
+            if traced != 0 {
+                self.log_value(place, *number, value, traced & !python, traced & python);
+            }
         }
         Ok(())
+    }
+
+    /// Logs a value, as [`Local::record`] logs an entry.
+    #[cold]
+    fn log_value(&self, place: Place, metric: u32, value: &MetricValue, shadow: u64, python: u64) {
+        let Some(log) = self.tree.own_log() else { return };
+        let now = clock::ticks();
+        if shadow != 0 {
+            log.value(place.shadow, now, metric, value, shadow);
+        }
+        if python != 0 {
+            log.value(place.python, now, metric, value, python);
+        }
     }
 }

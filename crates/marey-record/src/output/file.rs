@@ -5,7 +5,7 @@
 //! same name can tell a running owner from one of yesterday: it leaves the first one alone and adds
 //! its pid to the name, and moves the second one's file aside to `<name>.<n>.<extension>`.
 
-use super::{Document, Format};
+use super::{Contents, Format};
 use crate::error::Error;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -30,27 +30,27 @@ pub(crate) struct OutputFile {
 }
 
 impl Outputs {
-    /// Writes a document under the name `base` and the format's extension; returns the path.
+    /// Writes a file under the name `base` and the format's extension; returns the path.
     ///
     /// An empty name and `-` mean standard output.
     pub(crate) fn write(
         &mut self,
         base: &str,
-        format: Format,
-        document: &Document,
+        contents: &Contents,
         is_ours: &dyn Fn(&Path) -> bool,
     ) -> Result<Option<PathBuf>, Error> {
         if base.is_empty() || base == "-" {
             let mut out = BufWriter::new(io::stdout().lock());
-            let written = document.write(format, &mut out).and_then(|()| out.flush());
+            let written = contents.write(&mut out).and_then(|()| out.flush());
             return match written {
                 Ok(()) => Ok(None),
                 Err(source) => Err(failed("write", Path::new("standard output"), source)),
             };
         }
+        let format = contents.format();
         let wanted = PathBuf::from(format!("{base}.{}", format.as_str()));
         let temporary = temporary_name(&wanted);
-        let written = write_temporary(&wanted, &temporary, format, document);
+        let written = write_temporary(&wanted, &temporary, contents);
         let placed = written.and_then(|locked| {
             let path = match self.files.get(&wanted) {
                 Some(file) if file.is_still_there() => replace(&temporary, &file.path)?,
@@ -93,12 +93,7 @@ fn temporary_name(wanted: &Path) -> PathBuf {
     wanted.with_file_name(name)
 }
 
-fn write_temporary(
-    wanted: &Path,
-    temporary: &Path,
-    format: Format,
-    document: &Document,
-) -> Result<File, Error> {
+fn write_temporary(wanted: &Path, temporary: &Path, contents: &Contents) -> Result<File, Error> {
     if let Some(folder) = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|source| failed("create", folder, source))?;
     }
@@ -112,7 +107,7 @@ fn write_temporary(
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let mut out = BufWriter::with_capacity(1 << 16, &file);
-        document.write(format, &mut out)?;
+        contents.write(&mut out)?;
         out.flush()
     };
     write().map_err(|source| failed("write", temporary, source))?;

@@ -1,5 +1,6 @@
 //! What leaves the recorder: profile documents, their formats, and the files they go to.
 
+mod chrome;
 mod file;
 mod hatchet;
 mod json;
@@ -15,9 +16,10 @@ use crate::sketch;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::wall;
 use std::io::{self, Write};
+use std::path::Path;
 use std::str::FromStr;
 
-/// A file format that a tree can be written in.
+/// A file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Proton's JSON.
@@ -25,6 +27,8 @@ pub enum Format {
     Hatchet,
     /// The same document in MessagePack.
     HatchetMsgpack,
+    /// Every event, as Chrome and Perfetto read it. Only of sessions that keep them.
+    ChromeTrace,
 }
 
 impl Format {
@@ -33,6 +37,7 @@ impl Format {
         match self {
             Self::Hatchet => "hatchet",
             Self::HatchetMsgpack => "hatchet_msgpack",
+            Self::ChromeTrace => "chrome_trace",
         }
     }
 }
@@ -44,13 +49,52 @@ impl FromStr for Format {
         match word {
             "hatchet" => Ok(Self::Hatchet),
             "hatchet_msgpack" => Ok(Self::HatchetMsgpack),
-            "chrome_trace" => Err(Error::FormatNeedsTrace),
+            "chrome_trace" => Ok(Self::ChromeTrace),
             _ => Err(Error::UnknownFormat(word.to_owned())),
         }
     }
 }
 
-/// A profile, ready to be written.
+/// What a file shall hold.
+#[derive(Debug)]
+pub(crate) enum Contents<'a> {
+    /// A tree in Proton's JSON.
+    Hatchet(Document<'a>),
+    /// The same in MessagePack.
+    HatchetMsgpack(Document<'a>),
+    /// The events of a session, out of the spool.
+    ChromeTrace {
+        /// The spool's file.
+        spool: &'a Path,
+        /// Number of the session there.
+        session: u32,
+        /// The phase.
+        phase: u32,
+    },
+}
+
+impl Contents<'_> {
+    pub(crate) const fn format(&self) -> Format {
+        match self {
+            Self::Hatchet(_) => Format::Hatchet,
+            Self::HatchetMsgpack(_) => Format::HatchetMsgpack,
+            Self::ChromeTrace { .. } => Format::ChromeTrace,
+        }
+    }
+
+    /// Writes them, piece by piece.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Hatchet(document) => hatchet::write(document, out),
+            Self::HatchetMsgpack(document) => msgpack::write(document, out),
+            Self::ChromeTrace { spool, session, phase } => {
+                chrome::write(spool, *session, Some(*phase), out)
+            }
+        }
+    }
+}
+
+/// A tree, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     pub(crate) tree: &'a MergedTree,
@@ -58,14 +102,6 @@ pub(crate) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Writes the document, piece by piece.
-    pub(crate) fn write(&self, format: Format, out: &mut impl Write) -> io::Result<()> {
-        match format {
-            Format::Hatchet => hatchet::write(self, out),
-            Format::HatchetMsgpack => msgpack::write(self, out),
-        }
-    }
-
     /// The metrics of the root: a zero for every number that readers shall roll up, which is how
     /// they know, and what was recorded outside any scope.
     fn root_metrics(&self) -> Vec<(String, MetricValue)> {

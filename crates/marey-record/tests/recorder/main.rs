@@ -16,6 +16,8 @@ mod files;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kills;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod msgpack;
@@ -28,6 +30,10 @@ mod scopes;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod spool;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod threads;
+#[cfg(test)]
+mod traces;

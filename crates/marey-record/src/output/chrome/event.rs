@@ -1,0 +1,257 @@
+//! The text of the trace: its head, its lanes and its events.
+
+use super::metrics::{text, title};
+use super::outline::Outline;
+use crate::output::json::string;
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::Span;
+use std::io::{self, Write};
+
+/// Version of marey's own part of the trace.
+const VERSION: u64 = 1;
+
+/// Lanes of one thread stand together: this many sort indices are its own.
+const LANES_A_THREAD: u64 = 1000;
+
+/// The trace that is being written.
+pub(super) struct Events<'a> {
+    out: &'a mut dyn Write,
+    /// The event that is being put together.
+    buffer: Vec<u8>,
+    pid: u64,
+    base_nanos: i64,
+    free_lane: u64,
+    scopes: u64,
+    is_first: bool,
+}
+
+/// What happened, and where.
+pub(super) struct Event<'a> {
+    /// Names from below the root to the node itself; empty for the root.
+    pub(super) path: &'a [&'a str],
+    pub(super) metrics: &'a [(&'a str, MetricValue)],
+    pub(super) lane: u64,
+}
+
+impl<'a> Events<'a> {
+    /// Writes what stands before the events.
+    pub(super) fn begin(outline: &Outline, out: &'a mut dyn Write) -> io::Result<Self> {
+        let mut events = Self {
+            out,
+            buffer: Vec::new(),
+            pid: outline.process.pid,
+            base_nanos: outline.base_nanos,
+            free_lane: outline.free_lane,
+            scopes: 0,
+            is_first: true,
+        };
+        events.head(outline)?;
+        events.process(&outline.process)?;
+        Ok(events)
+    }
+
+    fn head(&mut self, outline: &Outline) -> io::Result<()> {
+        let head = &mut self.buffer;
+        head.push(b'{');
+        if let Some(base) = outline.base_unix_nanos {
+            write!(head, "\"baseTimeNanoseconds\":{base},")?;
+        }
+        head.write_all(b"\"displayTimeUnit\":\"us\",\"marey\":{\"losses\":{")?;
+        for (at, (cause, count)) in outline.losses.iter().enumerate() {
+            write!(head, "{}\"{}\":{count}", if at == 0 { "" } else { "," }, cause.as_str())?;
+        }
+        let process = &outline.process;
+        head.write_all(b"},\"process\":{\"host\":")?;
+        string(head, &process.host)?;
+        write!(head, ",\"pid\":{},\"rank\":", process.pid)?;
+        match process.rank {
+            Some(rank) => write!(head, "{rank}")?,
+            None => head.write_all(b"null")?,
+        }
+        write!(head, ",\"start_unix_nanos\":{}}}", process.start_unix_nanos)?;
+        write!(head, ",\"torn_bytes\":{},\"version\":{VERSION}}}", outline.torn_bytes)?;
+        head.write_all(b",\"traceEvents\":[")?;
+        self.flush()
+    }
+
+    fn process(&mut self, process: &Process) -> io::Result<()> {
+        let mut about: Vec<String> =
+            process.rank.map(|rank| format!("rank {rank}")).into_iter().collect();
+        if !process.host.is_empty() {
+            about.push(process.host.clone());
+        }
+        let name = match about.as_slice() {
+            [] => "Trace".to_owned(),
+            about => format!("Trace ({})", about.join(", ")),
+        };
+        let pid = self.pid;
+        let buffer = self.begin_event();
+        buffer.write_all(b"{\"args\":{\"name\":")?;
+        string(buffer, &name)?;
+        write!(buffer, "}},\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{pid}}}")?;
+        if let Some(rank) = process.rank {
+            write!(
+                self.begin_event(),
+                "{{\"args\":{{\"sort_index\":{rank}}},\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{pid}}}"
+            )?;
+        }
+        self.flush()
+    }
+
+    /// The number of a lane that no thread has yet.
+    pub(super) fn new_lane(&mut self) -> u64 {
+        self.free_lane += 1;
+        self.free_lane - 1
+    }
+
+    /// Names a lane: the `at`-th of a thread.
+    pub(super) fn name_lane(
+        &mut self,
+        lane: u64,
+        name: &str,
+        (thread, os_id, at): (u32, u64, usize),
+    ) -> io::Result<()> {
+        let pid = self.pid;
+        let buffer = self.begin_event();
+        buffer.write_all(b"{\"args\":{\"name\":")?;
+        string(buffer, name)?;
+        write!(
+            buffer,
+            ",\"os_id\":{os_id}}},\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}"
+        )?;
+        // The main thread has the number of its process in the system, and stands first.
+        let place = if os_id == pid { 0 } else { u64::from(thread) + 1 };
+        let sort_index = place * LANES_A_THREAD + (at as u64).min(LANES_A_THREAD - 1);
+        write!(
+            self.begin_event(),
+            "{{\"args\":{{\"sort_index\":{sort_index}}},\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}"
+        )?;
+        self.flush()
+    }
+
+    /// Writes a scope, from its start to its end, or to the end of the trace if it `is_open`.
+    pub(super) fn scope(
+        &mut self,
+        event: &Event,
+        kind: NodeKind,
+        span: &Span,
+        is_open: bool,
+    ) -> io::Result<()> {
+        self.scopes += 1;
+        let (pid, scope_id, base_nanos) = (self.pid, self.scopes, self.base_nanos);
+        let buffer = self.begin_event();
+        write_call_stack(event, buffer)?;
+        if kind != NodeKind::Scope {
+            write!(buffer, ",\"kind\":\"{}\"", kind.as_str())?;
+        }
+        write_metrics(event, buffer)?;
+        if is_open {
+            buffer.write_all(b",\"open\":true")?;
+        }
+        let category = if event.metrics.is_empty() { "scope" } else { "metric" };
+        write!(buffer, ",\"scope_id\":{scope_id}}},\"cat\":\"{category}\",\"dur\":")?;
+        write_micros(i128::from(span.duration_nanos()), buffer)?;
+        write_name(event, buffer)?;
+        write!(buffer, ",\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":", event.lane)?;
+        write_micros(i128::from(span.start_nanos) - i128::from(base_nanos), buffer)?;
+        buffer.push(b'}');
+        self.flush()
+    }
+
+    /// Writes metrics of which no scope's event tells.
+    pub(super) fn measurement(&mut self, event: &Event, time_nanos: i64) -> io::Result<()> {
+        let (pid, base_nanos) = (self.pid, self.base_nanos);
+        let buffer = self.begin_event();
+        write_call_stack(event, buffer)?;
+        write_metrics(event, buffer)?;
+        buffer.write_all(b"},\"cat\":\"metric\"")?;
+        write_name(event, buffer)?;
+        write!(buffer, ",\"ph\":\"i\",\"pid\":{pid},\"s\":\"t\",\"tid\":{},\"ts\":", event.lane)?;
+        write_micros(i128::from(time_nanos) - i128::from(base_nanos), buffer)?;
+        buffer.push(b'}');
+        self.flush()
+    }
+
+    /// Writes what stands behind the events.
+    pub(super) fn end(self) -> io::Result<()> {
+        self.out.write_all(b"\n]}\n")
+    }
+
+    fn begin_event(&mut self) -> &mut Vec<u8> {
+        self.buffer.extend_from_slice(if self.is_first { b"\n" } else { b",\n" });
+        self.is_first = false;
+        &mut self.buffer
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Opens the event and its arguments.
+fn write_call_stack(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.write_all(b"{\"args\":{\"call_stack\":[")?;
+    string(buffer, ROOT_NAME)?;
+    for name in event.path {
+        buffer.push(b',');
+        string(buffer, name)?;
+    }
+    buffer.push(b']');
+    Ok(())
+}
+
+fn write_metrics(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
+    for (at, (name, value)) in event.metrics.iter().enumerate() {
+        buffer.write_all(if at == 0 { b",\"metrics\":{" } else { b"," })?;
+        string(buffer, name)?;
+        buffer.push(b':');
+        string(buffer, &text(value))?;
+    }
+    buffer.write_all(if event.metrics.is_empty() { b"" } else { b"}" })
+}
+
+fn write_name(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.write_all(b",\"name\":")?;
+    let name = event.path.last().copied().unwrap_or(ROOT_NAME);
+    if event.metrics.is_empty() {
+        return string(buffer, name);
+    }
+    string(buffer, &title(name, event.metrics))
+}
+
+/// Microseconds with three decimals, digit by digit: a real number would round them.
+fn write_micros(nanos: i128, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    // Wide numbers are slow to print, and rare.
+    match u64::try_from(nanos) {
+        Ok(nanos) => write!(buffer, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+        Err(_) => write!(buffer, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_are_exact() {
+        for (nanos, expected) in [
+            (0, "0.000"),
+            (7, "0.007"),
+            (1_000, "1.000"),
+            (-1, "-0.001"),
+            (-1_234_567, "-1234.567"),
+            (9_007_199_254_740_993_001, "9007199254740993.001"),
+            (i128::from(i64::MAX) - i128::from(i64::MIN), "18446744073709551.615"),
+        ] {
+            let mut buffer = Vec::new();
+            write_micros(nanos, &mut buffer).unwrap();
+            assert_eq!(String::from_utf8(buffer).unwrap(), expected);
+        }
+    }
+}

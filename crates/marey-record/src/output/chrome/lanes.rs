@@ -1,0 +1,99 @@
+//! Which lane of its thread an event goes to, so that the events of a lane nest.
+
+/// The lanes of a thread. Scopes come in order of their ends.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Vec<Lane>);
+
+/// The outermost intervals of a lane so far, `(start, end)`, apart from each other and in order.
+///
+/// A scope that comes later swallows those that it encloses, so a lane is as long as the list of
+/// finished children of the scopes that are open.
+#[derive(Debug, Default)]
+struct Lane(Vec<(i64, i64)>);
+
+/// As many intervals are remembered for certain. A scope that overlaps an earlier one lies in its lane
+/// all the same if at least so many others have ended on that lane since.
+const REMEMBERED: usize = 1 << 14;
+
+impl Lanes {
+    /// The number of the first lane on which the interval fits.
+    pub(super) fn place(&mut self, start_nanos: i64, end_nanos: i64) -> usize {
+        let fits = self.0.iter_mut().position(|lane| lane.try_add(start_nanos, end_nanos));
+        fits.unwrap_or_else(|| {
+            self.0.push(Lane(vec![(start_nanos, end_nanos)]));
+            self.0.len() - 1
+        })
+    }
+}
+
+impl Lane {
+    fn try_add(&mut self, start: i64, end: i64) -> bool {
+        // The common case: what is new begins after all the rest.
+        let inside_from = match self.0.last() {
+            Some((_, last_end)) if *last_end > start => self.0.partition_point(|at| at.0 < start),
+            _ => self.0.len(),
+        };
+        let before = inside_from.checked_sub(1).and_then(|at| self.0.get(at));
+        if before.is_some_and(|before| before.1 > start) {
+            return false;
+        }
+        let inside_to = self.0.partition_point(|at| at.0 < end).max(inside_from);
+        let inside = self.0.get(inside_from..inside_to).unwrap_or_default();
+        if inside.iter().any(|at| at.1 > end) {
+            return false;
+        }
+        self.0.splice(inside_from..inside_to, [(start, end)]);
+        if self.0.len() >= 2 * REMEMBERED {
+            self.0.drain(..REMEMBERED);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn nest((start, end): (i64, i64), (other_start, other_end): (i64, i64)) -> bool {
+        let is_apart = end <= other_start || other_end <= start;
+        let is_inside = other_start <= start && end <= other_end;
+        let is_around = start <= other_start && other_end <= end;
+        is_apart || is_inside || is_around
+    }
+
+    proptest! {
+        #[test]
+        fn the_intervals_of_a_lane_nest(
+            mut intervals in prop::collection::vec((0_i64..60, 0_i64..20), 1..80),
+            in_order in prop::bool::weighted(0.8),
+        ) {
+            for interval in &mut intervals {
+                interval.1 += interval.0;
+            }
+            if in_order {
+                intervals.sort_by_key(|interval| interval.1);
+            }
+            let mut lanes = Lanes::default();
+            let mut placed: Vec<Vec<(i64, i64)>> = Vec::new();
+            for (start, end) in intervals {
+                let lane = lanes.place(start, end);
+                placed.resize(placed.len().max(lane + 1), Vec::new());
+                for &other in &placed[lane] {
+                    prop_assert!(nest((start, end), other), "{start}..{end} and {other:?}");
+                }
+                placed[lane].push((start, end));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stack_needs_one_lane_however_long_it_is() {
+        let mut lanes = Lanes::default();
+        for number in 0..100_000 {
+            assert_eq!(lanes.place(10 * number + 1, 10 * number + 9), 0);
+        }
+        assert_eq!(lanes.place(0, 1_000_000), 0);
+        assert_eq!(lanes.0[0].0, [(0, 1_000_000)]);
+    }
+}

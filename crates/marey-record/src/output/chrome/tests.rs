@@ -1,0 +1,484 @@
+//! Spools as a recorder writes them, and the traces that come of them.
+
+use super::metrics::MOST_WAITING;
+use super::write;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use serde_json::{Value as Json, json};
+use std::fs::File;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// When the spool's process started to count, and what the wall said then.
+const START: i64 = 5_000_000;
+const START_UNIX: i64 = 1_700_000_000_000_000_000;
+
+/// The nodes of every thread in these tests.
+const OUTER: u32 = 2;
+const INNER: u32 = 3;
+const STATE: u32 = 4;
+const STATE_OF_INNER: u32 = 5;
+
+const TEXTS: [&str; 9] = [
+    "",
+    "<lost>",
+    "outer \"q\" \\ \n\u{1} é",
+    "inner",
+    "state",
+    "loss",
+    "tokens",
+    "lr (pty)",
+    "note",
+];
+const LOSS: u32 = 5;
+const TOKENS: u32 = 6;
+const RATE: u32 = 7;
+const NOTE: u32 = 8;
+
+/// A spool that is being written. Times are nanoseconds since the session's start.
+struct Spool {
+    folder: TempDir,
+    out: Writer<File>,
+}
+
+impl Spool {
+    /// A spool of a session, with one thread.
+    fn begin() -> Self {
+        let folder = TempDir::new().unwrap();
+        let out = Writer::new(File::create(folder.path().join("spool")).unwrap()).unwrap();
+        let mut spool = Self { folder, out };
+        spool.add(&Frame::Process(Process {
+            pid: 4321,
+            rank: Some(3),
+            host: "host \"a\"".to_owned(),
+            ..Process::default()
+        }));
+        spool.add(&Frame::Clock { monotonic_nanos: START - 700, unix_nanos: START_UNIX - 700 });
+        let texts = TEXTS.map(str::to_owned).to_vec();
+        spool.add(&Frame::Strings { first: 0, texts });
+        spool.thread(0, "MainThread");
+        spool.session(SessionEvent::Started, 0);
+        spool
+    }
+
+    fn add(&mut self, frame: &Frame) {
+        self.out.frame(frame).unwrap();
+    }
+
+    fn thread(&mut self, thread: u32, name: &str) {
+        let node = |parent, kind, name| NodeDef { parent, kind, name };
+        self.add(&Frame::Thread { thread, os_id: 100 + u64::from(thread), name: name.to_owned() });
+        let nodes = vec![
+            node(0, NodeKind::Root, 1),
+            node(1, NodeKind::Root, 1),
+            node(0, NodeKind::Scope, 2),
+            node(OUTER, NodeKind::Module, 3),
+            node(0, NodeKind::State, 4),
+            node(INNER, NodeKind::State, 4),
+        ];
+        self.add(&Frame::Nodes { thread, first: 0, nodes });
+    }
+
+    fn session(&mut self, event: SessionEvent, time: i64) {
+        let name = "run".to_owned();
+        self.add(&Frame::Session { session: 2, event, name, time_nanos: START + time });
+    }
+
+    fn spans_of(&mut self, thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) {
+        let span = |&(node, start, end): &(u32, i64, i64)| Span {
+            node,
+            start_nanos: START + start,
+            end_nanos: START + end,
+        };
+        self.add(&Frame::Spans { thread, sessions, spans: spans.iter().map(span).collect() });
+    }
+
+    fn spans(&mut self, spans: &[(u32, i64, i64)]) {
+        self.spans_of(0, 1 << 2, spans);
+    }
+
+    fn values(&mut self, values: &[(u32, i64, u32, MetricValue)]) {
+        let value = |(node, time, metric, value): &(u32, i64, u32, MetricValue)| Value {
+            node: *node,
+            time_nanos: START + time,
+            metric: *metric,
+            value: value.clone(),
+        };
+        let values = values.iter().map(value).collect();
+        self.add(&Frame::Values { thread: 0, sessions: 1 << 2, values });
+    }
+
+    fn open(&mut self, spans: &[(u32, i64)]) {
+        let spans = spans.iter().map(|&(node, start)| (node, START + start)).collect();
+        self.add(&Frame::Open { thread: 0, spans });
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("spool")
+    }
+
+    fn phase(&self, phase: Option<u32>) -> Trace {
+        let mut out = Vec::new();
+        write(&self.path(), 2, phase, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        Trace { json: serde_json::from_str(&text).unwrap(), text }
+    }
+
+    fn trace(&self) -> Trace {
+        self.phase(None)
+    }
+}
+
+struct Trace {
+    text: String,
+    json: Json,
+}
+
+impl Trace {
+    fn of_kind(&self, ph: &str) -> Vec<&Json> {
+        self.json["traceEvents"].as_array().unwrap().iter().filter(|at| at["ph"] == ph).collect()
+    }
+
+    /// Lane, start and duration in nanoseconds, and name.
+    fn scopes(&self) -> Vec<(u64, i64, i64, &str)> {
+        let nanos = |micros: &Json| (micros.as_f64().unwrap() * 1e3).round() as i64;
+        let scopes = self.of_kind("X").into_iter();
+        let scope = |event: &'_ Json| {
+            (event["tid"].as_u64().unwrap(), nanos(&event["ts"]), nanos(&event["dur"]))
+        };
+        scopes
+            .map(|event| {
+                let (lane, start, duration) = scope(event);
+                (lane, start, duration, event["name"].as_str().unwrap())
+            })
+            .collect()
+    }
+
+    fn lanes(&self) -> Vec<(u64, &str)> {
+        let named = self.of_kind("M").into_iter().filter(|at| at["name"] == "thread_name");
+        named
+            .map(|at| (at["tid"].as_u64().unwrap(), at["args"]["name"].as_str().unwrap()))
+            .collect()
+    }
+}
+
+#[test]
+fn a_scope_is_a_complete_event_of_protons_shape() {
+    let mut spool = Spool::begin();
+    spool.spans(&[(INNER, 1_234, 2_000), (OUTER, 1_000, 1_000_007)]);
+    let trace = spool.trace();
+    let outer = TEXTS[2];
+    assert_eq!(
+        trace.of_kind("X"),
+        [
+            &json!({
+                "args": {"call_stack": ["ROOT", outer, "inner"], "kind": "module", "scope_id": 1},
+                "cat": "scope", "dur": 0.766, "name": "inner",
+                "ph": "X", "pid": 4321, "tid": 0, "ts": 1.234,
+            }),
+            &json!({
+                "args": {"call_stack": ["ROOT", outer], "scope_id": 2},
+                "cat": "scope", "dur": 999.007, "name": outer,
+                "ph": "X", "pid": 4321, "tid": 0, "ts": 1.0,
+            }),
+        ]
+    );
+    assert!(trace.text.contains("\"dur\":0.766,") && trace.text.contains("\"ts\":1.000}"));
+}
+
+#[test]
+fn the_head_tells_the_time_the_process_and_the_lanes() {
+    let mut spool = Spool::begin();
+    spool.add(&Frame::Losses(vec![(LossCause::Names, 1)]));
+    spool.add(&Frame::Losses(vec![(LossCause::Names, 7)]));
+    spool.thread(5, "");
+    spool.thread(6, "idle");
+    spool.spans_of(5, 1 << 2, &[(OUTER, 1, 2)]);
+    let trace = spool.trace();
+    assert_eq!(trace.json["displayTimeUnit"], "us");
+    assert_eq!(trace.json["baseTimeNanoseconds"], START_UNIX);
+    assert_eq!(
+        trace.json["marey"],
+        json!({
+            "losses": {"names": 7},
+            "process": {"host": "host \"a\"", "pid": 4321, "rank": 3, "start_unix_nanos": 0},
+            "torn_bytes": 0,
+            "version": 1,
+        })
+    );
+    let meta = |name, args| json!({"args": args, "name": name, "ph": "M", "pid": 4321});
+    let of_lane = |name, args| {
+        let mut event = meta(name, args);
+        event["tid"] = json!(5);
+        event
+    };
+    assert_eq!(
+        trace.of_kind("M"),
+        [
+            &meta("process_name", json!({"name": "Trace (rank 3, host \"a\")"})),
+            &meta("process_sort_index", json!({"sort_index": 3})),
+            &of_lane("thread_name", json!({"name": "CPU Thread 5", "os_id": 105})),
+            &of_lane("thread_sort_index", json!({"sort_index": 6000})),
+        ]
+    );
+}
+
+#[test]
+fn the_main_thread_stands_first() {
+    let mut spool = Spool::begin();
+    spool.spans(&[(OUTER, 1, 2)]);
+    spool.thread(1, "main");
+    spool.add(&Frame::Thread { thread: 1, os_id: 4321, name: "main".to_owned() });
+    spool.spans_of(1, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
+    let trace = spool.trace();
+    let order: Vec<_> = trace
+        .of_kind("M")
+        .iter()
+        .filter(|event| event["name"] == "thread_sort_index")
+        .map(|event| event["args"]["sort_index"].as_u64().unwrap())
+        .collect();
+    assert_eq!(order, [1000, 0, 1]);
+}
+
+#[test]
+fn metrics_stand_with_the_scope_in_which_they_were_added() {
+    let mut spool = Spool::begin();
+    spool.values(&[
+        (INNER, 12, TOKENS, MetricValue::Int(3)),
+        (INNER, 13, RATE, MetricValue::Float(0.5)),
+        (INNER, 14, RATE, MetricValue::Float(0.25)),
+        (STATE_OF_INNER, 15, TOKENS, MetricValue::Int(4)),
+        (INNER, 22, LOSS, MetricValue::Floats(vec![0.5, 2.0])),
+        (INNER, 23, NOTE, MetricValue::Text("a \"b\" ×".into())),
+    ]);
+    spool.spans(&[(INNER, 10, 19), (INNER, 20, 29)]);
+    spool.values(&[(OUTER, 31, LOSS, MetricValue::Ints(vec![1, 2]))]);
+    spool.spans(&[(INNER, 40, 41)]);
+    spool.spans(&[(OUTER, 5, 50)]);
+    let trace = spool.trace();
+    let told: Vec<_> = trace
+        .of_kind("X")
+        .iter()
+        .map(|event| {
+            (event["cat"].clone(), event["name"].clone(), event["args"]["metrics"].clone())
+        })
+        .collect();
+    let told_of = |name: &str, metrics: Json| (json!("metric"), json!(name), metrics);
+    assert_eq!(
+        told,
+        [
+            told_of(
+                "inner: <lr (pty), 0.250000>, <tokens, 7>",
+                json!({"lr (pty)": "0.250000", "tokens": "7"}),
+            ),
+            told_of(
+                "inner: <loss, [0.5,2]>, <note, a \"b\" ×>",
+                json!({"loss": "[0.5,2]", "note": "a \"b\" ×"}),
+            ),
+            (json!("scope"), json!("inner"), Json::Null),
+            told_of(&format!("{}: <loss, [1,2]>", TEXTS[2]), json!({"loss": "[1,2]"})),
+        ]
+    );
+    assert!(trace.of_kind("i").is_empty());
+}
+
+#[test]
+fn metrics_outside_of_scopes_are_moments() {
+    let mut spool = Spool::begin();
+    spool.values(&[
+        (0, 7, TOKENS, MetricValue::Int(1)),
+        (STATE, 11, TOKENS, MetricValue::Int(2)),
+        (INNER, 13, TOKENS, MetricValue::Int(3)),
+    ]);
+    spool.spans(&[(INNER, 20, 21), (STATE, 9, 40)]);
+    let trace = spool.trace();
+    let moments: Vec<_> =
+        trace.of_kind("i").iter().map(|at| (at["name"].clone(), at["ts"].clone())).collect();
+    assert_eq!(
+        moments,
+        [(json!("ROOT: <tokens, 1>"), json!(0.007)), (json!("inner: <tokens, 3>"), json!(0.013)),]
+    );
+    assert_eq!(
+        trace.of_kind("i")[0],
+        &json!({
+            "args": {"call_stack": ["ROOT"], "metrics": {"tokens": "1"}},
+            "cat": "metric", "name": "ROOT: <tokens, 1>",
+            "ph": "i", "pid": 4321, "s": "t", "tid": 0, "ts": 0.007,
+        })
+    );
+    assert_eq!(trace.scopes()[1].3, "state: <tokens, 2>");
+}
+
+#[test]
+fn values_that_wait_for_ever_are_not_lost() {
+    let mut spool = Spool::begin();
+    let count = i64::try_from(MOST_WAITING).unwrap() + 10_000;
+    for from in (0..count).step_by(10_000) {
+        let values: Vec<_> = (from..count.min(from + 10_000))
+            .map(|time| (OUTER, time, TOKENS, MetricValue::Int(1)))
+            .collect();
+        spool.values(&values);
+        spool.spans(&[(INNER, from + 9_998, from + 9_999)]);
+    }
+    spool.spans(&[(OUTER, 0, count)]);
+    let trace = spool.trace();
+    let moments = i64::try_from(trace.of_kind("i").len()).unwrap();
+    let outer = trace.of_kind("X").pop().unwrap();
+    let with_scope: i64 = outer["args"]["metrics"]["tokens"].as_str().unwrap().parse().unwrap();
+    assert!(moments > 0);
+    assert_eq!(moments + with_scope, count);
+}
+
+#[test]
+fn open_scopes_end_with_the_spool() {
+    let mut spool = Spool::begin();
+    spool.open(&[(OUTER, 1), (INNER, 2)]);
+    spool.spans(&[(INNER, 2, 5)]);
+    spool.open(&[(OUTER, 1), (INNER, 9)]);
+    spool.values(&[(INNER, 10, TOKENS, MetricValue::Int(1))]);
+    spool.add(&Frame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
+    let trace = spool.trace();
+    let outer = TEXTS[2];
+    assert_eq!(
+        trace.scopes(),
+        [(0, 2, 3, "inner"), (0, 9, 91, "inner: <tokens, 1>"), (0, 1, 99, outer)]
+    );
+    let open: Vec<_> = trace.of_kind("X").iter().map(|at| at["args"]["open"].clone()).collect();
+    assert_eq!(open, [Json::Null, json!(true), json!(true)]);
+}
+
+#[test]
+fn a_scope_that_has_ended_since_is_not_open() {
+    let mut spool = Spool::begin();
+    spool.open(&[(OUTER, 1), (INNER, 2)]);
+    spool.spans(&[(INNER, 2, 5), (OUTER, 1, 6)]);
+    let trace = spool.trace();
+    assert_eq!(trace.scopes(), [(0, 2, 3, "inner"), (0, 1, 5, TEXTS[2])]);
+}
+
+#[test]
+fn the_last_moment_is_that_of_the_last_entry() {
+    let mut spool = Spool::begin();
+    spool.open(&[(OUTER, 1), (INNER, 20)]);
+    assert_eq!(spool.trace().scopes(), [(0, 20, 0, "inner"), (0, 1, 19, TEXTS[2])]);
+}
+
+#[test]
+fn what_is_open_after_the_session_is_not_its_own() {
+    let mut spool = Spool::begin();
+    spool.open(&[(OUTER, 1), (INNER, 2)]);
+    spool.session(SessionEvent::Finalized, 10);
+    spool.spans_of(0, 1 << 1, &[(INNER, 2, 50)]);
+    spool.open(&[(OUTER, 1), (STATE, 3)]);
+    spool.add(&Frame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
+    assert_eq!(spool.trace().scopes(), [(0, 2, 8, "inner"), (0, 1, 9, TEXTS[2])]);
+}
+
+#[test]
+fn scopes_entered_while_the_session_did_not_record_are_not_its_own() {
+    let mut spool = Spool::begin();
+    spool.session(SessionEvent::Deactivated, 10);
+    spool.session(SessionEvent::Activated, 20);
+    spool.spans(&[(INNER, 30, 35)]);
+    spool.spans_of(0, 1 << 1, &[(INNER, 36, 37)]);
+    spool.open(&[(OUTER, -1), (OUTER, 5), (OUTER, 15), (OUTER, 25)]);
+    let trace = spool.trace();
+    let starts: Vec<_> = trace.scopes().iter().map(|scope| scope.1).collect();
+    assert_eq!(starts, [30, 25, 5]);
+}
+
+#[test]
+fn phases_divide_the_events_by_their_ends() {
+    let mut spool = Spool::begin();
+    spool.values(&[(OUTER, 2, TOKENS, MetricValue::Int(1))]);
+    spool.spans(&[(INNER, 1, 5), (INNER, 8, 12)]);
+    spool.session(SessionEvent::Phase(1), 10);
+    spool.spans(&[(INNER, 13, 15)]);
+    spool.values(&[(OUTER, 16, TOKENS, MetricValue::Int(2))]);
+    spool.session(SessionEvent::Phase(2), 20);
+    spool.spans(&[(INNER, 17, 19), (OUTER, 0, 30)]);
+    spool.open(&[(OUTER, 31)]);
+    let starts = |phase| {
+        let trace = spool.phase(phase);
+        trace.scopes().iter().map(|scope| scope.1).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(Some(0)), [1]);
+    assert_eq!(starts(Some(1)), [8, 13, 17]);
+    assert_eq!(starts(Some(2)), [0, 31]);
+    assert!(starts(Some(3)).is_empty());
+    assert_eq!(starts(None), [1, 8, 13, 17, 0, 31]);
+    let moments = |phase| spool.phase(phase).of_kind("i").len();
+    assert_eq!([Some(0), Some(1), Some(2), None].map(moments), [1, 1, 0, 0]);
+}
+
+#[test]
+fn an_earlier_session_of_the_same_number_is_another_one() {
+    let mut spool = Spool::begin();
+    spool.spans(&[(OUTER, 1, 2)]);
+    spool.session(SessionEvent::Phase(1), 3);
+    spool.session(SessionEvent::Finalized, 4);
+    spool.add(&Frame::Clock { monotonic_nanos: START + 9, unix_nanos: START_UNIX + 10 });
+    spool.session(SessionEvent::Started, 10);
+    spool.spans(&[(OUTER, 11, 12)]);
+    for phase in [None, Some(0)] {
+        let trace = spool.phase(phase);
+        assert_eq!(trace.scopes(), [(0, 1, 1, TEXTS[2])]);
+        assert_eq!(trace.json["baseTimeNanoseconds"], START_UNIX + 11);
+    }
+    assert!(spool.phase(Some(1)).scopes().is_empty());
+}
+
+#[test]
+fn scopes_that_overlap_get_lanes_of_their_own() {
+    let mut spool = Spool::begin();
+    spool.thread(7, "other");
+    spool.spans(&[(INNER, 10, 20), (INNER, 15, 25), (INNER, 21, 30), (OUTER, 0, 40)]);
+    spool.spans_of(7, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
+    let trace = spool.trace();
+    assert_eq!(
+        trace.lanes(),
+        [(0, "MainThread"), (8, "MainThread (2)"), (7, "other"), (9, "other (2)")]
+    );
+    let lanes: Vec<_> = trace.scopes().iter().map(|scope| scope.0).collect();
+    assert_eq!(lanes, [0, 8, 0, 0, 7, 9]);
+}
+
+#[test]
+fn a_thread_that_changes_its_name_names_its_lanes_again() {
+    let mut spool = Spool::begin();
+    spool.spans(&[(INNER, 1, 2)]);
+    spool.add(&Frame::Thread { thread: 0, os_id: 100, name: "loader".to_owned() });
+    assert_eq!(spool.trace().lanes(), [(0, "MainThread"), (0, "loader")]);
+}
+
+#[test]
+fn a_torn_tail_is_left_out_and_told() {
+    let mut spool = Spool::begin();
+    spool.spans(&[(INNER, 1, 2)]);
+    let whole = std::fs::metadata(spool.path()).unwrap().len();
+    spool.spans(&[(INNER, 3, 4)]);
+    File::options().write(true).open(spool.path()).unwrap().set_len(whole + 6).unwrap();
+    let trace = spool.trace();
+    assert_eq!(trace.scopes().len(), 1);
+    assert_eq!(trace.json["marey"]["torn_bytes"], 6);
+}
+
+#[test]
+fn a_session_without_events_makes_a_whole_trace() {
+    let trace = Spool::begin().trace();
+    assert_eq!(trace.json["traceEvents"].as_array().unwrap().len(), 2);
+    assert!(trace.scopes().is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_spool_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("spool");
+    std::fs::write(&path, "something else, long enough").unwrap();
+    let error = write(&path, 0, None, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    assert!(error.to_string().contains("no spool"), "{error}");
+}

@@ -1,0 +1,184 @@
+//! The process's spool while it is open.
+
+use super::Traced;
+use super::clock::TraceClock;
+use super::file::SpoolFile;
+use super::out::Out;
+use super::texts::Texts;
+use super::thread::{OpenScope, Shared, ThreadWriter};
+use crate::account;
+use crate::clock::{self, Pair};
+use crate::control::{CONTROL, bit};
+use crate::error::Error;
+use crate::local;
+use crate::losses;
+use crate::os;
+use crate::thread::{OpenFrame, ThreadTree};
+use marey_model::loss::LossCause;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, SessionEvent};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A spool that is written to.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: Arc<SpoolFile>,
+    shared: Shared,
+    /// By the generation of their trees.
+    threads: HashMap<u64, ThreadWriter>,
+    /// Threads so far, ended ones included.
+    thread_count: u32,
+    losses: [(LossCause, u64); LossCause::COUNT],
+    last_clock_ticks: u64,
+}
+
+impl Spool {
+    /// Makes a spool in the folder that goes with a profile.
+    pub(super) fn create(base: &str) -> Result<Self, Error> {
+        let (file, appender) = SpoolFile::create(base)?;
+        let failed =
+            |source| Error::Write { action: "write", path: file.path().to_owned(), source };
+        let now = Pair::now();
+        let shared = Shared {
+            clock: TraceClock::starting(now),
+            texts: Texts::default(),
+            out: Out::new(appender).map_err(failed)?,
+        };
+        let mut spool = Self {
+            file: Arc::new(file),
+            shared,
+            threads: HashMap::new(),
+            thread_count: 0,
+            losses: LossCause::ALL.map(|cause| (cause, 0)),
+            last_clock_ticks: 0,
+        };
+        spool.shared.out.frame(&Frame::Process(process(now)));
+        spool.write_clock(now);
+        Ok(spool)
+    }
+
+    pub(super) fn file(&self) -> Arc<SpoolFile> {
+        Arc::clone(&self.file)
+    }
+
+    /// A session starts.
+    pub(super) fn start(&mut self, session: &Traced) {
+        let Traced { slot, base, started_ticks, started_active } = session;
+        self.note(*slot, SessionEvent::Started, base, *started_ticks);
+        if !started_active {
+            self.note(*slot, SessionEvent::Deactivated, base, *started_ticks);
+        }
+    }
+
+    /// Something happens to a session.
+    pub(super) fn note(&mut self, slot: u32, event: SessionEvent, base: &str, ticks: u64) {
+        let time_nanos = self.shared.clock.nanos_at(ticks);
+        let name = base.to_owned();
+        self.shared.out.frame(&Frame::Session { session: slot, event, name, time_nanos });
+        self.shared.out.flush();
+    }
+
+    /// Takes over what the threads have logged.
+    pub(super) fn drain(&mut self, threads: &[Arc<ThreadTree>]) {
+        for thread in threads {
+            self.drain_thread(thread);
+        }
+        self.write_open(threads, None);
+        self.write_losses();
+        let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
+        if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
+            self.write_clock(Pair::now());
+        }
+        self.shared.out.flush();
+    }
+
+    fn drain_thread(&mut self, tree: &ThreadTree) {
+        if let Some(log) = tree.log().filter(|log| !log.is_empty()) {
+            let (thread, shared) = self.writer(tree);
+            thread.drain(tree, log, shared);
+        }
+    }
+
+    fn writer(&mut self, tree: &ThreadTree) -> (&mut ThreadWriter, &mut Shared) {
+        let Self { threads, thread_count, shared, .. } = self;
+        let thread = threads.entry(tree.generation).or_insert_with(|| {
+            *thread_count += 1;
+            ThreadWriter::new(*thread_count - 1, tree, &mut shared.out)
+        });
+        (thread, shared)
+    }
+
+    /// A thread is over, which has left all of its scopes.
+    pub(super) fn end_thread(&mut self, tree: &ThreadTree) {
+        self.drain_thread(tree);
+        if let Some(mut thread) = self.threads.remove(&tree.generation) {
+            thread.write_open(tree, &[], &mut self.shared);
+        }
+        self.shared.out.flush();
+    }
+
+    /// Writes which scopes are open on the threads, as one session sees it or all of them do.
+    pub(super) fn write_open(&mut self, threads: &[Arc<ThreadTree>], slot: Option<u32>) {
+        let sessions = slot.map_or_else(|| CONTROL.trace.load(Ordering::Relaxed), bit);
+        for tree in threads {
+            let frames = tree.open_frames();
+            let open: Vec<_> = frames.iter().filter_map(|frame| scope(frame, sessions)).collect();
+            if !open.is_empty() || self.threads.contains_key(&tree.generation) {
+                let (thread, shared) = self.writer(tree);
+                thread.write_open(tree, &open, shared);
+            }
+        }
+    }
+
+    fn write_losses(&mut self) {
+        let losses = losses::snapshot();
+        if losses != self.losses {
+            let some = losses.iter().copied().filter(|&(_, count)| count > 0).collect();
+            self.shared.out.frame(&Frame::Losses(some));
+            self.losses = losses;
+        }
+    }
+
+    fn write_clock(&mut self, now: Pair) {
+        self.last_clock_ticks = now.ticks;
+        self.shared.out.frame(&Frame::Clock {
+            monotonic_nanos: self.shared.clock.nanos_at(now.ticks),
+            unix_nanos: now.unix_nanos.cast_signed(),
+        });
+    }
+
+    /// Nothing follows.
+    pub(super) fn end(mut self) {
+        self.write_losses();
+        self.write_clock(Pair::now());
+        self.shared.out.frame(&Frame::End);
+        self.shared.out.flush();
+    }
+}
+
+const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000;
+
+/// An entered scope, if one of the sessions sees it and will see its end.
+fn scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
+    let seen = frame.sessions & sessions;
+    if seen == 0 || !local::is_running_entry(frame) {
+        return None;
+    }
+    let shadow = seen & !CONTROL.python.load(Ordering::Relaxed);
+    let (node, sessions) =
+        if shadow == 0 { (frame.python_node, seen) } else { (frame.shadow_node, shadow) };
+    Some(OpenScope { node, start_ticks: frame.start_ticks, sessions })
+}
+
+/// This process. Its arguments may hold secrets, and nobody asks for them yet.
+fn process(now: Pair) -> Process {
+    Process {
+        pid: std::process::id().into(),
+        rank: account::rank().map(u64::from),
+        host: os::host_name(),
+        start_unix_nanos: now.unix_nanos,
+        ..Process::default()
+    }
+}

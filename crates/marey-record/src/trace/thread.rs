@@ -1,0 +1,195 @@
+//! From a thread's log to the frames of the spool.
+
+use super::clock::TraceClock;
+use super::log::{Decoder, Entry, Log};
+use super::nodes::SpoolNodes;
+use super::out::Out;
+use super::texts::{self, Texts};
+use crate::losses;
+use crate::thread::ThreadTree;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, Span, Value};
+
+/// What the threads of a spool share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) clock: TraceClock,
+    pub(super) texts: Texts,
+    pub(super) out: Out,
+}
+
+/// A thread of the spool.
+#[derive(Debug)]
+pub(super) struct ThreadWriter {
+    number: u32,
+    decoder: Decoder,
+    nodes: SpoolNodes,
+    batch: Batch,
+    /// What the last frame about open scopes said.
+    open: Vec<(u32, i64)>,
+}
+
+/// Entries that wait for their frames.
+#[derive(Debug, Default)]
+struct Batch {
+    spans: Vec<Span>,
+    span_sessions: u64,
+    values: Vec<Value>,
+    value_sessions: u64,
+    /// Roughly what it takes in memory.
+    bytes: usize,
+}
+
+/// An open scope: its node in the thread's tree, when it was entered, and who sees it.
+pub(super) struct OpenScope {
+    pub(super) node: u32,
+    pub(super) start_ticks: u64,
+    pub(super) sessions: u64,
+}
+
+impl ThreadWriter {
+    /// Introduces a thread to the spool.
+    pub(super) fn new(number: u32, tree: &ThreadTree, out: &mut Out) -> Self {
+        let (os_id, name) = (tree.os_id, tree.name.clone());
+        out.frame(&Frame::Thread { thread: number, os_id, name });
+        Self {
+            number,
+            decoder: Decoder::default(),
+            nodes: SpoolNodes::default(),
+            batch: Batch::default(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Writes what the log holds.
+    pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, shared: &mut Shared) {
+        let mut decoder = std::mem::take(&mut self.decoder);
+        log.take(&mut decoder, |entry| self.add(tree, entry, shared));
+        self.decoder = decoder;
+        self.write(shared);
+    }
+
+    fn add(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
+        const BATCH_BYTES: usize = 1 << 16;
+        match entry {
+            Entry::Span { node, start_ticks, end_ticks, sessions } => {
+                let start_nanos = shared.clock.nanos_at(start_ticks);
+                let end_nanos = shared.clock.nanos_at(end_ticks);
+                for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+                    let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
+                    if sessions != self.batch.span_sessions {
+                        self.write(shared);
+                        self.batch.span_sessions = sessions;
+                    }
+                    self.batch.spans.push(Span { node, start_nanos, end_nanos });
+                    self.batch.bytes += size_of::<Span>();
+                }
+            }
+            Entry::Value { node, ticks, metric, value, sessions } => {
+                let time_nanos = shared.clock.nanos_at(ticks);
+                let metric = shared.texts.metric(metric);
+                let value = kept(value);
+                for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+                    let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
+                    if sessions != self.batch.value_sessions {
+                        self.write(shared);
+                        self.batch.value_sessions = sessions;
+                    }
+                    self.batch.bytes += bytes_of(&value);
+                    self.batch.values.push(Value {
+                        node,
+                        time_nanos,
+                        metric,
+                        value: value.clone(),
+                    });
+                }
+            }
+        }
+        if self.batch.bytes + shared.texts.fresh_bytes() >= BATCH_BYTES {
+            self.write(shared);
+        }
+    }
+
+    /// Writes the frames of the batch, and before them what they name. A value comes before the scope
+    /// that it was added in.
+    fn write(&mut self, shared: &mut Shared) {
+        let Batch { spans, values, bytes, .. } = &mut self.batch;
+        let entries = (spans.len() + values.len()) as u64;
+        if entries == 0 {
+            return;
+        }
+        *bytes = 0;
+        if !shared.out.has_room() {
+            losses::add(LossCause::Spool, entries);
+            spans.clear();
+            values.clear();
+            return;
+        }
+        self.define(shared);
+        let Batch { spans, span_sessions, values, value_sessions, .. } = &mut self.batch;
+        let thread = self.number;
+        if !values.is_empty() {
+            let count = values.len() as u64;
+            let values = std::mem::take(values);
+            let frame = Frame::Values { thread, sessions: *value_sessions, values };
+            shared.out.entries(&frame, count);
+        }
+        if !spans.is_empty() {
+            let count = spans.len() as u64;
+            let frame =
+                Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
+            shared.out.entries(&frame, count);
+            // The room is used again.
+            if let Frame::Spans { spans: written, .. } = frame {
+                *spans = written;
+                spans.clear();
+            }
+        }
+    }
+
+    fn define(&mut self, shared: &mut Shared) {
+        let texts = shared.texts.take_fresh();
+        let nodes = self.nodes.take_fresh(self.number);
+        texts.iter().chain(&nodes).for_each(|frame| shared.out.frame(frame));
+    }
+
+    /// Writes which scopes are open, unless that is known.
+    pub(super) fn write_open(
+        &mut self,
+        tree: &ThreadTree,
+        scopes: &[OpenScope],
+        shared: &mut Shared,
+    ) {
+        let mut open = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            self.nodes.find(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
+            if let Some((_, node)) = self.nodes.group(scope.node, 0) {
+                open.push((node, shared.clock.nanos_at(scope.start_ticks)));
+            }
+        }
+        if open == self.open || !shared.out.has_room() {
+            return;
+        }
+        self.define(shared);
+        shared.out.frame(&Frame::Open { thread: self.number, spans: open.clone() });
+        self.open = open;
+    }
+}
+
+fn kept(value: MetricValue) -> MetricValue {
+    match value {
+        MetricValue::Text(text) => MetricValue::Text(texts::kept(&text).into()),
+        other => other,
+    }
+}
+
+fn bytes_of(value: &MetricValue) -> usize {
+    let elements = match value {
+        MetricValue::Int(_) | MetricValue::Float(_) => 0,
+        MetricValue::Text(text) => text.len(),
+        MetricValue::Ints(values) => size_of_val(values.as_slice()),
+        MetricValue::Floats(values) => size_of_val(values.as_slice()),
+    };
+    size_of::<Value>() + elements
+}

@@ -1,0 +1,122 @@
+//! A spool, read back for the tests.
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Torn};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What a spool says.
+#[derive(Debug, Default)]
+pub(crate) struct Spool {
+    texts: BTreeMap<u32, String>,
+    pub(crate) threads: BTreeMap<u32, SpoolThread>,
+    pub(crate) events: Vec<(u32, SessionEvent)>,
+    pub(crate) losses: Vec<(LossCause, u64)>,
+    pub(crate) has_end: bool,
+    pub(crate) torn: Option<Torn>,
+}
+
+/// What a spool says of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct SpoolThread {
+    pub(crate) name: String,
+    pub(crate) os_id: u64,
+    nodes: BTreeMap<u32, NodeDef>,
+    /// Scopes and who recorded them, in the order in which they stand there.
+    pub(crate) spans: Vec<(Span, u64)>,
+    /// Path, metric and value, in the same order.
+    pub(crate) values: Vec<(String, String, MetricValue)>,
+    /// Paths of the open scopes, as the last frame about them says.
+    pub(crate) open: Vec<String>,
+}
+
+impl Spool {
+    pub(crate) fn read(path: &Path) -> Self {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let mut spool = Self::default();
+        for frame in &mut reader {
+            spool.add(frame.unwrap());
+        }
+        spool.torn = reader.torn();
+        spool
+    }
+
+    fn add(&mut self, frame: Frame) {
+        match frame {
+            Frame::Process(process) => assert_ne!(process.pid, 0),
+            Frame::Clock { monotonic_nanos, unix_nanos } => {
+                assert!(monotonic_nanos > 0 && unix_nanos > 0);
+            }
+            Frame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
+            Frame::Thread { thread, os_id, name } => {
+                let thread = self.threads.entry(thread).or_default();
+                (thread.os_id, thread.name) = (os_id, name);
+            }
+            Frame::Nodes { thread, first, nodes } => {
+                self.thread(thread).nodes.extend((first..).zip(nodes));
+            }
+            Frame::Spans { thread, sessions, spans } => {
+                let spans = spans.into_iter().map(|span| (span, sessions));
+                self.thread(thread).spans.extend(spans);
+            }
+            Frame::Values { thread, values, .. } => {
+                for value in values {
+                    let path = self.path(thread, value.node);
+                    let metric = self.texts[&value.metric].clone();
+                    self.thread(thread).values.push((path, metric, value.value));
+                }
+            }
+            Frame::Open { thread, spans } => {
+                let open = spans.iter().map(|&(node, _)| self.path(thread, node)).collect();
+                self.thread(thread).open = open;
+            }
+            Frame::Session { session, event, .. } => self.events.push((session, event)),
+            Frame::Losses(losses) => self.losses = losses,
+            Frame::End => self.has_end = true,
+        }
+    }
+
+    fn thread(&mut self, thread: u32) -> &mut SpoolThread {
+        self.threads.get_mut(&thread).unwrap()
+    }
+
+    /// The names down to a node, joined by `/`, without the root's.
+    pub(crate) fn path(&self, thread: u32, mut node: u32) -> String {
+        let nodes = &self.threads[&thread].nodes;
+        let mut names = Vec::new();
+        while nodes[&node].kind != NodeKind::Root {
+            names.push(self.texts[&nodes[&node].name].as_str());
+            node = nodes[&node].parent;
+        }
+        names.reverse();
+        names.join("/")
+    }
+
+    /// Paths of the scopes that a thread left and a session saw, in order.
+    pub(crate) fn left(&self, thread: u32, session: u32) -> Vec<String> {
+        let spans = self.threads[&thread].spans.iter();
+        let seen = spans.filter(|(_, sessions)| sessions >> session & 1 != 0);
+        seen.map(|(span, _)| self.path(thread, span.node)).collect()
+    }
+
+    pub(crate) fn span_count(&self) -> u64 {
+        self.threads.values().map(|thread| thread.spans.len() as u64).sum()
+    }
+
+    pub(crate) fn lost(&self, cause: LossCause) -> u64 {
+        self.losses.iter().find(|loss| loss.0 == cause).map_or(0, |&(_, count)| count)
+    }
+}
+
+/// The only spool of a profile.
+pub(crate) fn spool_of(profile: &Path) -> PathBuf {
+    let mut folder = profile.as_os_str().to_owned();
+    folder.push(".marey/spool");
+    let mut files = Path::new(&folder).read_dir().unwrap();
+    let file = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none(), "more than one spool");
+    file
+}

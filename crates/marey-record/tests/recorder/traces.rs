@@ -1,0 +1,343 @@
+//! Trace sessions: every scope and value reaches the spool, in order, or is counted as lost.
+
+use crate::harness::{
+    Role, Turn, enter, exit, on_thread, part, scope, tell_ready, wait_for_end_of_stdin,
+    wait_until_ready,
+};
+use crate::spool::{Spool, spool_of};
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::spool::SessionEvent;
+use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
+use std::path::{Path, PathBuf};
+
+const KEEP: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
+
+fn options(path: &Path) -> SessionOptions {
+    let name = path.to_str().unwrap();
+    SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(name) }
+}
+
+fn start(path: &Path) -> SessionId {
+    api::start(&options(path)).unwrap()
+}
+
+/// Runs a part of a test in a process that keeps its spool; returns what is in it.
+fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
+    let turn = Turn::begin();
+    Role::new(test, name, &turn).run(&[env, &[KEEP]].concat());
+    Spool::read(&spool_of(&turn.path("trace")))
+}
+
+#[test]
+fn scopes_and_values_are_there_with_their_paths_and_in_order() {
+    const TEST: &str = "traces::scopes_and_values_are_there_with_their_paths_and_in_order";
+    if let Some((_, folder)) = part() {
+        let session = start(&folder.join("trace"));
+        scope("a", || {
+            scope("b", || add("n (exc)", MetricValue::Int(1)));
+            add("v", MetricValue::Floats(vec![0.5; 9]));
+            on_thread("helper", || scope("c", || add("t", MetricValue::Text("x".into()))));
+        });
+        enter("open");
+        api::finalize(session, None).unwrap();
+        exit("open");
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Finalized)]);
+    assert!(spool.has_end && spool.torn.is_none() && spool.losses.is_empty());
+    let helper = spool.threads.iter().find(|(_, thread)| thread.name == "helper").unwrap();
+    assert_eq!(spool.left(*helper.0, 0), ["a/c"]);
+    assert_eq!(helper.1.values, [value("a/c", "t", MetricValue::Text("x".into()))]);
+    let main = spool.threads.iter().find(|(_, thread)| thread.name != "helper").unwrap();
+    assert_ne!(main.1.os_id, helper.1.os_id);
+    assert_eq!(spool.left(*main.0, 0), ["a/b", "a"]);
+    assert_eq!(
+        main.1.values,
+        [
+            value("a/b", "n (exc)", MetricValue::Int(1)),
+            value("a", "v", MetricValue::Floats(vec![0.5; 9]))
+        ]
+    );
+    assert_eq!(main.1.open, ["open"]);
+    for (span, _) in &main.1.spans {
+        assert!(span.start_nanos <= span.end_nanos);
+    }
+}
+
+fn add(metric: &str, value: MetricValue) {
+    api::add_metrics(&[(api::intern_metric(metric).unwrap(), value)]).unwrap();
+}
+
+fn value(path: &str, metric: &str, value: MetricValue) -> (String, String, MetricValue) {
+    (path.to_owned(), metric.to_owned(), value)
+}
+
+/// Names that a thread's scopes have in turn.
+const NAMES: [&str; 3] = ["one", "two", "three"];
+
+/// Enters and leaves so many scopes; the names say which one each is.
+fn enter_in_turn(scopes: usize) {
+    let names = NAMES.map(api::intern);
+    for at in 0..scopes {
+        let name = names[at % names.len()];
+        api::enter(name, NodeKind::Scope);
+        api::exit(name);
+    }
+}
+
+const THREADS: usize = 8;
+const SCOPES: usize = 100_000;
+
+fn record_on_threads(folder: &Path) {
+    let session = start(&folder.join("trace"));
+    std::thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| enter_in_turn(SCOPES));
+        }
+    });
+    api::finalize(session, Some(Format::Hatchet)).unwrap();
+}
+
+#[test]
+fn with_room_every_scope_of_every_thread_is_there() {
+    const TEST: &str = "traces::with_room_every_scope_of_every_thread_is_there";
+    if let Some((_, folder)) = part() {
+        return record_on_threads(&folder);
+    }
+    let spool = spool_of_part(TEST, "run", &[("MAREY_TRACE_BUFFER_BYTES", "4194304")]);
+    assert_eq!((spool.threads.len(), spool.losses.len()), (THREADS, 0));
+    for (&number, thread) in &spool.threads {
+        let left = spool.left(number, 0);
+        assert_eq!(left.len(), SCOPES);
+        assert!(left.iter().zip(NAMES.iter().cycle()).all(|(left, name)| left == name));
+        assert!(thread.spans.is_sorted_by(|(a, _), (b, _)| a.end_nanos <= b.start_nanos));
+    }
+}
+
+#[test]
+fn without_room_every_scope_is_there_or_counted() {
+    const TEST: &str = "traces::without_room_every_scope_is_there_or_counted";
+    if let Some((_, folder)) = part() {
+        return record_on_threads(&folder);
+    }
+    let entered = (THREADS * SCOPES) as u64;
+    let tiny = spool_of_part(TEST, "tiny buffer", &[("MAREY_TRACE_BUFFER_BYTES", "1024")]);
+    assert_eq!(tiny.span_count() + tiny.lost(LossCause::TraceBuffer), entered);
+    assert!(tiny.lost(LossCause::TraceBuffer) > 0 && tiny.losses.len() == 1);
+    let short = spool_of_part(TEST, "short spool", &[("MAREY_SPOOL_BYTES", "1000")]);
+    assert_eq!(short.span_count() + short.lost(LossCause::Spool), entered);
+    assert!(short.lost(LossCause::Spool) > 0 && short.losses.len() == 1 && short.has_end);
+}
+
+#[test]
+fn each_session_has_its_own_paths_and_pauses() {
+    const TEST: &str = "traces::each_session_has_its_own_paths_and_pauses";
+    if let Some((_, folder)) = part() {
+        let first = start(&folder.join("trace"));
+        let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
+        enter("outer");
+        let second = start(&folder.join("second"));
+        let python =
+            SessionOptions { context: ContextSource::Python, ..options(&folder.join("python")) };
+        let python = api::start(&python).unwrap();
+        scope("both", || ());
+        api::deactivate(first).unwrap();
+        scope("second only", || ());
+        api::activate(first).unwrap();
+        exit("outer");
+        for session in [first, second, python, tree.unwrap()] {
+            api::finalize(session, Some(Format::Hatchet)).unwrap();
+        }
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let sessions: Vec<_> =
+        spool.events.iter().filter(|event| event.1 == SessionEvent::Started).collect();
+    let [first, second, python] = [0, 1, 2].map(|at| sessions[at].0);
+    assert_eq!(spool.left(0, first), ["outer/both", "outer"]);
+    assert_eq!(spool.left(0, second), ["both", "second only"]);
+    assert_eq!(spool.left(0, python), ["both", "second only"]);
+    let of_first = spool.events.iter().filter(|event| event.0 == first).map(|event| event.1);
+    let expected = [
+        SessionEvent::Started,
+        SessionEvent::Deactivated,
+        SessionEvent::Activated,
+        SessionEvent::Finalized,
+    ];
+    assert_eq!(of_first.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_slot_that_is_used_again_and_again_mixes_nothing_up() {
+    let turn = Turn::begin();
+    let beside = start(&turn.path("beside"));
+    // There are 64 slots.
+    for round in 0..70 {
+        let session = start(&turn.path("again"));
+        scope(&format!("round {round}"), || ());
+        api::finalize(session, None).unwrap();
+        let trace = std::fs::read_to_string(turn.path("again.chrome_trace")).unwrap();
+        assert_eq!(trace.matches("\"ph\":\"X\"").count(), 1, "round {round}: {trace}");
+    }
+    api::discard(beside).unwrap();
+    assert_eq!(turn.files(), ["again.chrome_trace"]);
+}
+
+#[test]
+fn a_tree_of_a_trace_session_is_the_tree() {
+    let turn = Turn::begin();
+    let session = start(&turn.path("both"));
+    scope("a", || scope("b", || ()));
+    assert!(matches!(api::get_data(session, 0, Format::Hatchet), Err(Error::DataNeedsTree)));
+    api::finalize(session, Some(Format::Hatchet)).unwrap();
+    assert_eq!(turn.read("both.hatchet").counts(), [("a", 1), ("a/b", 1)]);
+    assert_eq!(turn.files(), ["both.hatchet"]);
+}
+
+#[test]
+fn a_tree_session_has_no_trace_and_goes_on() {
+    let turn = Turn::begin();
+    let session = turn.start("tree");
+    let refused = api::finalize(session, Some(Format::ChromeTrace));
+    assert!(matches!(refused, Err(Error::FormatNeedsTrace)));
+    assert_eq!(api::alive(), [session]);
+}
+
+#[test]
+fn a_spool_that_cannot_be_made_is_an_error_and_no_session() {
+    let turn = Turn::begin();
+    std::fs::write(turn.path("file"), "").unwrap();
+    let error = api::start(&options(&turn.path("file/inside"))).unwrap_err().to_string();
+    assert!(error.starts_with("cannot create "), "{error}");
+    assert!(api::alive().is_empty());
+    assert_eq!(api::enter(api::intern("nothing"), NodeKind::Scope), 0);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_leaves_the_spool() {
+    let turn = Turn::begin();
+    let session = start(&turn.path("folder/trace"));
+    scope("a", || ());
+    std::fs::create_dir(turn.path("folder/.trace.chrome_trace")).unwrap();
+    let temporary = format!("folder/.trace.chrome_trace.{}.tmp", std::process::id());
+    std::fs::create_dir(turn.path(&temporary)).unwrap();
+    assert!(matches!(api::finalize(session, None), Err(Error::Write { .. })));
+    assert_eq!(Spool::read(&spool_of(&turn.path("folder/trace"))).left(0, 0).len(), 1);
+}
+
+#[test]
+fn phases_of_a_trace_add_up() {
+    const PHASES: u32 = 20;
+    let turn = Turn::begin();
+    let session = start(&turn.path("phases"));
+    let over = crate::harness::Over::default();
+    let entered = std::thread::scope(|threads| {
+        let worker = threads.spawn(|| {
+            let mut entered = 0;
+            while !over.is_over() {
+                enter_in_turn(100);
+                entered += 100;
+                std::thread::yield_now();
+            }
+            entered
+        });
+        let course = over.course();
+        for _ in 0..PHASES {
+            scope("main", || ());
+            api::advance_phase(session).unwrap();
+        }
+        drop(course);
+        worker.join().unwrap()
+    });
+    let files: Vec<PathBuf> = api::finalize(session, None).unwrap();
+    assert_eq!(files.len(), PHASES as usize + 1);
+    let traces: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    for trace in &traces[..PHASES as usize] {
+        assert_eq!(trace.matches("\"name\":\"main\"").count(), 1);
+    }
+    let scopes = traces.iter().map(|trace| trace.matches("\"ph\":\"X\"").count()).sum::<usize>();
+    assert_eq!(scopes, entered + PHASES as usize);
+}
+
+#[test]
+fn memory_does_not_grow_with_the_number_of_scopes() {
+    const TEST: &str = "traces::memory_does_not_grow_with_the_number_of_scopes";
+    if let Some((_, folder)) = part() {
+        start(&folder.join("trace"));
+        enter_in_turn(1_000_000);
+        let before = peak_kib();
+        enter_in_turn(4_000_000);
+        let grown = peak_kib() - before;
+        api::discard(0).unwrap();
+        assert!(grown < 1024, "{grown} KiB");
+        return;
+    }
+    Role::new(TEST, "run", &Turn::begin()).run(&[]);
+}
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_program_that_closes_every_descriptor_keeps_its_files_and_its_trace() {
+    const TEST: &str =
+        "traces::a_program_that_closes_every_descriptor_keeps_its_files_and_its_trace";
+    if let Some((_, folder)) = part() {
+        let session = start(&folder.join("trace"));
+        scope("before", || ());
+        close_all_descriptors();
+        let files: Vec<_> = (0..20)
+            .map(|at| std::fs::File::create(folder.join(format!("own {at}"))).unwrap())
+            .collect();
+        scope("after", || ());
+        api::finalize(session, None).unwrap();
+        assert!(files.iter().all(|file| file.metadata().unwrap().len() == 0));
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[KEEP]);
+    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    assert_eq!(spool.left(0, 0), ["before", "after"]);
+    assert!(spool.has_end && spool.losses.is_empty());
+}
+
+#[expect(unsafe_code, reason = "as programs do that become daemons")]
+fn close_all_descriptors() {
+    // SAFETY: nothing in this process uses the descriptors above 2 but what is tested here.
+    unsafe { libc::close_range(3, u32::MAX, 0) };
+}
+
+#[test]
+fn what_a_killed_process_had_open_is_in_the_spool() {
+    const TEST: &str = "traces::what_a_killed_process_had_open_is_in_the_spool";
+    if let Some((_, folder)) = part() {
+        start(&folder.join("trace"));
+        enter("open");
+        scope("left", || ());
+        let file = spool_of(&folder.join("trace"));
+        let is_there = || {
+            let spool = Spool::read(&file);
+            spool.span_count() == 1 && spool.threads[&0].open == ["open"]
+        };
+        while !is_there() {
+            std::thread::yield_now();
+        }
+        tell_ready();
+        wait_for_end_of_stdin();
+        return;
+    }
+    let turn = Turn::begin();
+    let mut child = Role::new(TEST, "run", &turn).spawn(&[]);
+    let _out = wait_until_ready(&mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    assert_eq!(spool.threads[&0].open, ["open"]);
+    assert_eq!(spool.left(0, 0), ["open/left"]);
+    assert!(!spool.has_end && spool.torn.is_none());
+}

@@ -1,0 +1,444 @@
+"""Trace sessions: what is in the file, however the program pauses, forks, ends or is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import marey
+import pytest
+from conftest import Live, counts, files, run_program, run_well, tree, write_program
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+Event = dict[str, Any]
+
+BUFFER = "MAREY_TRACE_BUFFER_BYTES"
+
+
+def events(path: str | Path) -> list[Event]:
+    """The scopes of a trace, by their starts."""
+    document = json.loads(Path(path).read_text())
+    found = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    return sorted(found, key=lambda event: (event["ts"], -event["dur"]))
+
+
+def paths(path: str | Path) -> list[str]:
+    """The paths of the scopes of a trace, by their starts; names joined by slashes."""
+    return ["/".join(event["args"]["call_stack"][1:]) for event in events(path)]
+
+
+def losses(path: str | Path) -> dict[str, int]:
+    document = json.loads(Path(path).read_text())
+    return {cause: count for cause, count in document["marey"]["losses"].items() if count}
+
+
+def traces(directory: str | Path = ".") -> list[str]:
+    return files(".chrome_trace", directory)
+
+
+def spools(profile: str) -> list[str]:
+    return sorted(path.name for path in Path(f"{profile}.marey/spool").glob("*"))
+
+
+# What is in a trace
+
+
+def test_a_small_program() -> None:
+    source = """
+        import marey, threading
+        marey.start("x", data="trace")
+        with marey.scope("outer", {"tokens": 3, "loss (exc)": 0.5}):
+            for _ in range(2):
+                with marey.scope("inner"):
+                    pass
+        @marey.scope("work")
+        def work():
+            pass
+        thread = threading.Thread(target=work)
+        thread.start(); thread.join()
+        marey.finalize()
+        """
+    assert run_well(source) == ""
+    outer, first, second, work = events("x.chrome_trace")
+    assert paths("x.chrome_trace") == ["outer", "outer/inner", "outer/inner", "work"]
+    assert outer["args"]["metrics"] == {"tokens": "3", "loss (exc)": "0.500000"}
+    assert outer["ts"] <= first["ts"]
+    assert first["ts"] + first["dur"] <= second["ts"]
+    assert second["ts"] + second["dur"] <= outer["ts"] + outer["dur"] <= work["ts"]
+    assert len({event["pid"] for event in (outer, first, second, work)}) == 1
+    assert outer["tid"] == first["tid"] == second["tid"] != work["tid"]
+    assert sorted(os.listdir()) == ["program.py", "x.chrome_trace"]
+
+
+def test_names_of_every_kind_come_back() -> None:
+    names = [
+        '"quoted"',
+        "back\\slash",
+        "new\nline",
+        "nul\0",
+        "\x1b[31m",
+        "",
+        "日本語 😀",
+        "a" * 9000,
+    ]
+    session = marey.start("x", data="trace")
+    for name in names:
+        with marey.scope(name):
+            pass
+    marey.finalize(session)
+    assert [event["args"]["call_stack"][-1] for event in events("x.chrome_trace")] == names
+
+
+def test_a_name_that_is_too_long_for_the_spool_is_counted() -> None:
+    session = marey.start("x", data="trace")
+    with marey.scope("a" * (1 << 21)):
+        pass
+    marey.finalize(session)
+    assert paths("x.chrome_trace") == ["<lost>"]
+    assert losses("x.chrome_trace")["names"] >= 1
+
+
+def test_sessions_of_both_kinds_at_once() -> None:
+    first = marey.start("first", data="trace")
+    plain = marey.start("plain")
+    with marey.scope("before"):
+        second = marey.start("second", data="trace")
+        with marey.scope("both"):
+            pass
+        marey.deactivate(first)
+        with marey.scope("paused"):
+            pass
+        marey.activate(first)
+        with marey.scope("again"):
+            pass
+    marey.finalize(first)
+    with marey.scope("after first"):
+        pass
+    marey.finalize(second)
+    marey.finalize(plain)
+    assert paths("first.chrome_trace") == ["before", "before/both", "before/again"]
+    assert paths("second.chrome_trace") == ["both", "paused", "again", "after first"]
+    assert counts(tree("plain.hatchet"))["before/paused"] == 1
+    assert not Path("first.marey").exists()
+
+
+def test_the_tree_of_a_trace_session() -> None:
+    session = marey.start("x", data="trace")
+    with marey.scope("a", {"m": 2}):
+        pass
+    with pytest.raises(RuntimeError, match='only the data of a session with data="tree"'):
+        marey.data.get(session)
+    with pytest.raises(RuntimeError, match='only the data of a session with data="tree"'):
+        marey.data.get_msgpack(session)
+    marey.finalize(session, "hatchet")
+    assert counts(tree("x.hatchet")) == {"a": 1}
+    assert (traces(), Path("x.marey").exists()) == ([], False)
+
+
+def test_a_tree_session_has_no_trace() -> None:
+    session = marey.start("x")
+    with pytest.raises(ValueError, match="chrome_trace"):
+        marey.finalize(session, "chrome_trace")
+    with pytest.raises(ValueError, match='needs data="trace"'):
+        marey.start("y", mode="periodic_flushing:format=chrome_trace")
+    assert marey._native.sessions() == [session]
+
+
+def test_phases_go_to_files_of_their_own() -> None:
+    session = marey.start("x", data="trace")
+    for number in range(3):
+        with marey.scope(f"phase {number}"):
+            pass
+        if number < 2:
+            assert marey.data.advance_phase(session) == number + 1
+            assert marey.data.is_phase_complete(session, number)
+    marey.data.clear(session, 1)
+    marey.finalize(session)
+    assert traces() == ["x.part_0.chrome_trace", "x.part_2.chrome_trace"]
+    assert paths("x.part_0.chrome_trace") == ["phase 0"]
+    assert paths("x.part_2.chrome_trace") == ["phase 2"]
+
+
+def test_an_open_phase_that_is_cleared_begins_anew() -> None:
+    session = marey.start("x", data="trace")
+    with marey.scope("forgotten"):
+        pass
+    marey.data.clear(session, 0)
+    with marey.scope("kept"):
+        pass
+    marey.finalize(session)
+    assert paths("x.chrome_trace") == ["kept"]
+
+
+def test_phases_may_be_written_as_they_close() -> None:
+    session = marey.start("x", data="trace", mode="periodic_flushing")
+    with marey.scope("first"):
+        pass
+    marey.data.advance_phase(session)
+    assert paths("x.part_0.chrome_trace") == ["first"]
+    with marey.scope("second"):
+        pass
+    marey.deactivate(session, flushing=True)
+    assert paths("x.part_1.chrome_trace") == ["second"]
+    marey.finalize(session)
+    assert traces() == ["x.part_0.chrome_trace", "x.part_1.chrome_trace"]
+
+
+def test_python_frames() -> None:
+    def inner() -> None:
+        with marey.scope("here"):
+            pass
+
+    session = marey.start("x", data="trace", context="python")
+    inner()
+    marey.finalize(session)
+    [event] = events("x.chrome_trace")
+    *_, caller, callee, name = event["args"]["call_stack"]
+    assert caller.endswith("@test_python_frames")
+    assert callee.endswith("inner")
+    assert name == "here"
+
+
+def test_modules_and_steps() -> None:
+    torch = pytest.importorskip("torch")
+    import marey.torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    optimizer = torch.optim.SGD(net.parameters())
+    session = marey.start("x", data="trace")
+    marey.torch.enable()
+    try:
+        for _ in range(3):
+            net(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    finally:
+        marey.torch.disable()
+    marey.finalize(session)
+    kinds = Counter(event["args"].get("kind") for event in events("x.chrome_trace"))
+    assert kinds["module"] == 9
+    assert kinds["step"] == 3
+
+
+def test_the_decorator() -> None:
+    source = """
+        import marey
+        @marey.profile(name="x", data="trace")
+        def run():
+            with marey.scope("in run"):
+                pass
+        run()
+        with marey.scope("outside"):
+            pass
+        run()
+        marey.finalize()
+        """
+    run_well(source)
+    assert paths("x.chrome_trace") == ["in run", "in run"]
+
+
+def test_standard_output() -> None:
+    source = """
+        import marey
+        session = marey.start("-", data="trace")
+        with marey.scope("a"):
+            pass
+        marey.finalize(session)
+        """
+    Path("printed").write_text(run_well(source, TMPDIR=os.getcwd()))
+    assert paths("printed") == ["a"]
+    assert sorted(os.listdir()) == ["printed", "program.py"]
+
+
+# How much
+
+
+@pytest.mark.parametrize("buffer_bytes", ["4194304", "1024"])
+def test_threads_record_every_scope_or_count_it(buffer_bytes: str) -> None:
+    source = """
+        import marey, threading
+        marey.start("x", data="trace")
+        def work():
+            for _ in range(10_000):
+                for name in ("one", "two", "three"):
+                    with marey.scope(name):
+                        pass
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        """
+    run_well(source, **{BUFFER: buffer_bytes})
+    by_lane: dict[int, list[str]] = {}
+    for event in events("x.chrome_trace"):
+        by_lane.setdefault(event["tid"], []).append(event["name"])
+    recorded = sum(map(len, by_lane.values()))
+    lost = losses("x.chrome_trace").get("trace_buffer_full", 0)
+    assert recorded + lost == 240_000
+    if buffer_bytes == "4194304":
+        assert list(by_lane.values()) == [["one", "two", "three"] * 10_000] * 8
+
+
+def test_memory_is_flat() -> None:
+    source = """
+        import marey, sys
+        marey.start("x", data="trace")
+        scope = marey.scope
+        for _ in range(int(sys.argv[1])):
+            with scope("x"):
+                pass
+        marey.finalize()
+        for line in open("/proc/self/status"):
+            if line.startswith("VmHWM:"):
+                print(line.split()[1])
+        """
+    write_program(source)
+
+    def peak_kib(scopes: int) -> int:
+        done = os.popen(f"{sys.executable} program.py {scopes} 2>/dev/null")
+        peak = int(done.read())
+        Path("x.chrome_trace").unlink()
+        return peak
+
+    assert peak_kib(5_000_000) - peak_kib(1_000_000) < 4096
+
+
+# The end of a process
+
+
+IN_SCOPES = """
+    import marey, os, signal, sys
+    marey.start("x", data="trace")
+    with marey.scope("in scope"):
+        with marey.scope("done"):
+            pass
+        print("ready")
+        {ending}
+    """
+
+
+@pytest.mark.parametrize(
+    ("ending", "exit_code"),
+    [
+        ("pass", 0),
+        ("sys.exit(3)", 3),
+        ("os.kill(os.getpid(), signal.SIGINT)", -2),
+        ("os.closerange(3, 1000)", 0),
+        ("os.chdir('/')", 0),
+    ],
+)
+def test_a_program_that_never_finalizes(ending: str, exit_code: int) -> None:
+    done = run_program(IN_SCOPES.format(ending=ending))
+    assert (done.exit_code, done.stdout) == (exit_code, "ready\n")
+    assert paths("x.chrome_trace") == ["in scope", "in scope/done"]
+    assert not Path("x.marey").exists()
+
+
+@pytest.mark.parametrize("waiting", ["sys.stdin.read()", "while True: pass"])
+def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
+    with Live(IN_SCOPES.format(ending=waiting)) as program:
+        assert program.hear() == "ready"
+        program.process.send_signal(signal.SIGTERM)
+        done = program.end()
+    assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
+    in_scope, done_scope = events("x.chrome_trace")
+    assert in_scope["args"]["open"] is True
+    assert done_scope["name"] == "done"
+    assert not Path("x.marey").exists()
+
+
+def test_sigkill_leaves_the_spool() -> None:
+    with Live(IN_SCOPES.format(ending="sys.stdin.read()")) as program:
+        assert program.hear() == "ready"
+        program.process.kill()
+        program.end()
+    [spool] = spools("x")
+    assert spool == f"{program.process.pid}-0.spool"
+    assert Path("x.marey/spool", spool).read_bytes().startswith(b"MAREYSPL")
+    # The next run takes another name and leaves this one alone.
+    run_well(IN_SCOPES.format(ending="pass"))
+    assert spools("x") == [spool]
+
+
+def test_the_spool_may_be_kept() -> None:
+    run_well(IN_SCOPES.format(ending="pass"), MAREY_KEEP_SPOOL="1")
+    assert len(spools("x")) == 1
+    assert paths("x.chrome_trace") == ["in scope", "in scope/done"]
+
+
+def test_a_spool_that_cannot_be_made_is_an_error() -> None:
+    Path("file").touch()
+    with pytest.raises(OSError, match=r"cannot create .*file/x\.marey/spool"):
+        marey.start("file/x", data="trace")
+    assert marey._native.sessions() == []
+
+
+def test_forked_children_write_files_of_their_own() -> None:
+    source = """
+        import marey, os, sys
+        marey.start("x", data="trace")
+        with marey.scope("parent"):
+            if os.fork() == 0:
+                with marey.scope("child"):
+                    pass
+                marey.finalize()
+                os._exit(0)
+            os.wait()
+            if os.fork() == 0:
+                os.execv(sys.executable, [sys.executable, "-c", ""])
+            os.wait()
+        """
+    run_well(source)
+    child, parent = sorted(traces(), key=len, reverse=True)
+    assert parent == "x.chrome_trace"
+    assert paths(parent) == ["parent"]
+    assert paths(child) == ["parent/child"]
+    [event] = events(child)
+    assert child == f"x.{event['pid']}.chrome_trace"
+    assert event["pid"] != events(parent)[0]["pid"]
+    assert list(Path().glob("*.marey")) == []
+
+
+def test_multiprocessing() -> None:
+    source = """
+        import marey, multiprocessing
+        def work(number):
+            with marey.scope("work"):
+                return number
+        if __name__ == "__main__":
+            marey.start("x", data="trace")
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                pool.map(work, range(20), chunksize=1)
+                pool.close(); pool.join()
+        """
+    run_well(source)
+    children = [name for name in traces() if name != "x.chrome_trace"]
+    assert sum(len(paths(name)) for name in children) == 20
+    assert list(Path().glob("*.marey")) == []
+
+
+# marey run
+
+
+def test_marey_run() -> None:
+    import subprocess
+
+    write_program(
+        """
+        import marey
+        with marey.scope("a"):
+            print("hello")
+        """
+    )
+    run = [sys.executable, "-m", "marey", "run", "-d", "trace"]
+    done = subprocess.run([*run, "program.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == "hello\n"
+    assert "marey: wrote program.chrome_trace\n" in done.stderr
+    assert "ui.perfetto.dev" in done.stderr
+    assert paths("program.chrome_trace") == ["a"]
+    subprocess.run([*run, "-o", "out/named.chrome_trace", "program.py"], check=True)
+    assert traces("out") == ["named.chrome_trace"]
