@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import marey
 import pytest
+from marey import _frame
 from marey.graph import Graph
-from viewer_graphs import PAIRS, TIME, assert_same_columns, node, path, read
+from viewer_graphs import PAIRS, TIME, assert_same_columns, graph_of, node, path, read
 
 pytest.importorskip("pandas")
 
@@ -47,6 +49,46 @@ def test_operators_are_the_methods() -> None:
         assert ours.tree(TIME) == wanted.tree(TIME)
     with pytest.raises(TypeError, match="unsupported operand"):
         a + 1  # type: ignore[operator]
+    with pytest.raises(TypeError, match=r"takes another marey\.graph\.Graph, not NoneType"):
+        a.sub(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'diff' takes another marey\.graph\.Graph, not str"):
+        a.diff("b")  # type: ignore[arg-type]
+
+
+def test_a_column_that_one_side_was_not_derived_for_is_named() -> None:
+    a, b = read("kernels"), read("optimized")
+    a.derive("time/ms")
+    for combine in (a.__sub__, a.__truediv__, a.diff):
+        with pytest.raises(
+            KeyError, match=r"other graph .* 'time/ms \(inc\)': derive it there too"
+        ):
+            combine(b)
+    with pytest.raises(KeyError, match=r"'time/ms \(inc\)': derive it there too"):
+        a.sub(b, ["time/ms (inc)"])
+    with pytest.raises(KeyError, match=r"this graph has no column 'time/ms \(inc\)'"):
+        b.sub(a, ["time/ms"])
+    with pytest.raises(KeyError, match="neither graph has a column 'bogus'"):
+        a.sub(b, ["count", "bogus"])
+    b.derive("time/ms")
+    apart_ns = a.column(TIME)[0] - b.column(TIME)[0]
+    assert (a - b).column("time/ms (inc)")[0] == pytest.approx(apart_ns / 1e6)
+    a.dataframe["mine"] = 1.0
+    with pytest.raises(KeyError, match="'mine'"):
+        a - b
+    # Nothing is computed with texts.
+    a.dataframe = a.dataframe.drop(columns="mine").assign(note="x")
+    assert (a - b).column("note")[0] == "x"
+
+
+def test_a_metric_that_one_file_lacks_is_no_mistake() -> None:
+    a = graph_of(node("ROOT", {"t (ns)": 0, "mine": 0}, node("k", {"t (ns)": 5, "mine": 7})))
+    b = graph_of(node("ROOT", {"t (ns)": 0}, node("k", {"t (ns)": 3})))
+    assert (a - b).column("mine (inc)") == [7, 7]
+    assert a.sub(b, ["mine (inc)"]).column("mine (inc)") == [7, 7]
+    by_name = a.sub(b, ["t"])
+    assert by_name.show_metric_columns() == ["t (ns) (inc)"]
+    assert by_name.column("t (ns) (inc)") == [2, 2]
+    assert a.diff(b).column("mine (inc) difference") == [7, 7]
 
 
 PREDICATES: list[Callable[[Any], Any]] = [
@@ -153,12 +195,93 @@ def test_columns_and_rows_may_go() -> None:
     assert len(by_name) == 20
 
 
+def test_after_rows_went_all_but_the_frame_is_as_squashed() -> None:
+    graph = read("kernels")
+    whole = graph.column(TIME)[0]
+    graph.dataframe = graph.dataframe[graph.dataframe["name"] != "adamw"]
+    assert graph.dataframe[TIME].iloc[0] == whole
+    squashed = graph.squash()
+    assert squashed.dataframe[TIME].iloc[0] == squashed.column(TIME)[0] == whole - 45_678
+    assert str(graph.column(TIME)) == str(squashed.column(TIME))
+    assert str([row[TIME] for row in graph]) == str(squashed.column(TIME))
+    assert graph.tree() == squashed.tree()
+    assert graph._repr_html_() == squashed._repr_html_()
+    assert graph.to_hatchet() == squashed.to_hatchet()
+    assert (graph - graph).tree() == (squashed - squashed).tree()
+    assert len(graph) == len(squashed) == len(graph.dataframe)
+
+
+CALLS: dict[str, Callable[[Graph], Any]] = {
+    "inc_metrics": lambda graph: graph.inc_metrics,
+    "exc_metrics": lambda graph: graph.exc_metrics,
+    "show_metric_columns": Graph.show_metric_columns,
+    "default_metric": lambda graph: graph.default_metric,
+    "inclusive": Graph.inclusive,
+    "exclusive": Graph.exclusive,
+    "column": lambda graph: graph.column(TIME),
+    "len": len,
+    "iter": lambda graph: next(iter(graph)),
+    "repr": repr,
+    "derive": lambda graph: graph.derive("time/ms"),
+    "update_inclusive_columns": Graph.update_inclusive_columns,
+    "style_names": lambda graph: graph.style_names("function_line"),
+    "filter": lambda graph: graph.filter(include="step", threshold=1.0),
+    "filter without squash": lambda graph: graph.filter(include="step", squash=False),
+    "squash": Graph.squash,
+    "copy": Graph.copy,
+    "diff": lambda graph: graph.diff(read("optimized"), ["time/ms"]),
+    "sub": lambda graph: graph.sub(read("optimized"), [TIME]),
+    "tree": Graph.tree,
+    "tree of columns": lambda graph: graph.tree([TIME, "count"], name_column="device_id"),
+    "to_hatchet": Graph.to_hatchet,
+    "html": Graph._repr_html_,
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_each_call_compares_the_frame_once(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = read("kernels")
+    graph.dataframe["x"] = 1
+    graph.derive("count")
+    take_changes, taken = _frame.take_changes, []
+
+    def counted(*arguments: Any) -> list[bool] | None:
+        taken.append(arguments)
+        return take_changes(*arguments)
+
+    monkeypatch.setattr(_frame, "take_changes", counted)
+    CALLS[call](graph)
+    assert len(taken) == 1
+
+
+def test_threads_may_share_a_graph() -> None:
+    graph = graph_of(
+        node("ROOT", {"time (ns)": 0}, *[node(f"{at}", {"time (ns)": at}) for at in range(20_000)])
+    )
+
+    def derive(metric: str) -> float:
+        (label,) = graph.derive(metric)
+        graph.tree(label)
+        graph.diff(graph, [metric])
+        return float(graph.column(label)[0])
+
+    metrics = [f"time/{unit}" for unit in ("s", "ms", "us", "ns")]
+    with ThreadPoolExecutor(8) as threads:
+        roots = [*threads.map(derive, metrics * 8)]
+    total_ns = 20_000 * 19_999 / 2
+    wanted = [total_ns * 1e-9, total_ns * 1e-6, total_ns * 1e-3, total_ns] * 8
+    assert roots == pytest.approx(wanted)
+    assert {*graph.inc_metrics} == {TIME, *[f"{metric} (inc)" for metric in metrics]}
+
+
 def test_frames_that_are_none_of_the_graph_are_refused() -> None:
     graph, other = read("kernels"), read("kernels")
+    larger = graph_of(node("ROOT", {}, *[node(f"{at}", {"count": at}) for at in range(100)]))
     frame = graph.dataframe
     for broken in (
         frame.reset_index(),
         other.dataframe,
+        larger.dataframe,
         frame.iloc[[0, 0, 1]],
         frame.rename(columns={"bytes": "count"}),
         frame.assign(x=1).rename(columns={"x": 5}),
@@ -171,7 +294,7 @@ def test_frames_that_are_none_of_the_graph_are_refused() -> None:
 def test_any_type_of_column_is_taken() -> None:
     numpy = pytest.importorskip("numpy")
     pandas = pytest.importorskip("pandas")
-    graph = Graph.parse(json.dumps([node("ROOT", {"n": 0}, node("a", {"n": 2**60 + 1}))]).encode())
+    graph = graph_of(node("ROOT", {"n": 0}, node("a", {"n": 2**60 + 1})))
     frame = graph.dataframe
     assert frame["n"].tolist() == [0, 2**60 + 1]
     assert graph.column("n") == [0, 2**60 + 1]
@@ -217,15 +340,11 @@ def test_a_copy_changes_alone() -> None:
 
 
 def test_a_difference_has_both_values() -> None:
-    after = Graph.parse(
-        json.dumps(
-            [node("ROOT", {"t (ns)": 0}, node("a", {"t (ns)": 6}), node("new", {"t (ns)": 1}))]
-        ).encode()
+    after = graph_of(
+        node("ROOT", {"t (ns)": 0}, node("a", {"t (ns)": 6}), node("new", {"t (ns)": 1}))
     )
-    before = Graph.parse(
-        json.dumps(
-            [node("ROOT", {"t (ns)": 0}, node("a", {"t (ns)": 4}), node("old", {"t (ns)": 3}))]
-        ).encode()
+    before = graph_of(
+        node("ROOT", {"t (ns)": 0}, node("a", {"t (ns)": 4}), node("old", {"t (ns)": 3}))
     )
     diff = after.diff(before, "t")
     assert diff.dataframe.columns.tolist() == [
@@ -241,9 +360,7 @@ def test_a_difference_has_both_values() -> None:
     assert diff.tree() == ("0.000 ROOT\n├─ 2.000 a\n├─ 1.000 new ◀ \n└─ -3.000 old ▶ \n")
     every = after.diff(before)
     assert "t (ns) difference" in every.show_metric_columns()
-    in_us = Graph.parse(
-        json.dumps([node("ROOT", {"t (us)": 0}, node("a", {"t (us)": 4}))]).encode()
-    )
+    in_us = graph_of(node("ROOT", {"t (us)": 0}, node("a", {"t (us)": 4})))
     with pytest.raises(ValueError, match="cannot be compared"):
         after.diff(in_us, "t")
     with pytest.raises(marey.UnknownMetric):
@@ -266,7 +383,77 @@ def test_a_tree_takes_hatchets_words() -> None:
         graph.tree("nothing")
     with pytest.raises(TypeError, match="rank"):
         graph.tree("count (inc)", rank=0)  # type: ignore[call-arg]
+
+
+def test_a_tree_takes_any_depth_and_as_many_digits_as_can_be_shown() -> None:
+    graph = read("kernels")
+    assert graph.tree(TIME, depth=10**30) == graph.tree(TIME)
+    assert graph.tree(TIME, depth=-(10**30)) == ""
+    assert graph.tree(TIME, precision=0).startswith("1593580 ROOT\n")
+    assert graph.tree(TIME, precision=300).startswith(f"1593580.{'0' * 300} ROOT\n")
+    for precision in (-1, 301, 65536, 10**30):
+        with pytest.raises(ValueError, match="precision is 0 to 300 digits"):
+            graph.tree(TIME, precision=precision)
+    assert graph.tree([]).splitlines()[:2] == ["ROOT", "├─ step 1"]
+
+
+def test_names_of_metrics_stand_for_their_columns() -> None:
+    graph = read("kernels")
+    for name in ("time", "Time", "total"):
+        assert graph.column(name) == graph.column(TIME)
+        assert graph.tree(name) == graph.tree(TIME)
+    assert str(graph.column("self")) == str(graph.column("time (ns)")) != str(graph.column(TIME))
+    kept = graph.filter(threshold=100_000, metric="time").column("name")
+    assert kept == graph.filter(threshold=100_000, metric=TIME).column("name")
+    with pytest.raises(KeyError, match=r"no column 'time/ms'.*`derive` makes others"):
+        graph.column("time/ms")
+    with pytest.raises(marey.UnknownMetric, match=r"time/ms .* \(it has no column before it is"):
+        graph.filter(threshold=0.1, metric="time/ms")
+    graph.derive("time/ms")
+    assert graph.column("time/ms") == graph.column("time/ms (inc)")
+    assert len(graph.filter(threshold=0.1, metric="time/ms")) == len(kept)
+    # What has the label comes first.
+    graph.dataframe["time"] = 1.0
+    assert {*graph.column("time")} == {1.0}
+
+
+def test_the_default_is_gpu_time_or_the_first_that_is_added_up() -> None:
     assert read("kernels").default_metric == TIME
+    assert read("frames").default_metric == TIME
+    assert graph_of(node("ROOT", {}, node("a", {"x": 1, "time (ns)": 2}))).default_metric == (
+        "time (ns)"
+    )
+    assert graph_of(node("ROOT", {"b": 0}, node("a", {"b": 1, "x": 2}))).default_metric == "b (inc)"
+    assert graph_of(node("ROOT", {}, node("a", {"note": "t", "x": 2}))).default_metric == "x"
+    assert graph_of(node("ROOT", {}, node("a", {"note": "t"}))).default_metric is None
+
+
+@pytest.mark.usefixtures("own_directory")
+def test_the_default_of_mareys_own_files_is_the_wall_total() -> None:
+    session = marey.start("mine")
+    with marey.scope("step", metrics={"tokens": 512}), marey.scope("inner"):
+        pass
+    marey.finalize(session)
+    graph = Graph.read("mine.hatchet")
+    assert "tokens (inc)" in graph.inc_metrics
+    assert graph.default_metric == "wall_total (ns)"
+    assert graph.tree() == graph.tree("wall_total (ns)")
+    assert graph.filter(threshold=1).column("name") == ["ROOT", "step", "inner"]
+    page = graph._repr_html_()
+    heads = ["wall_total (ns)", "wall_self (ns)", "wall_count", "wall_p50 (ns)", "wall_p99 (ns)"]
+    places = [page.index(f">{head}</span>") for head in [*heads, "tokens (inc)", "name"]]
+    assert places == sorted(places)
+
+
+def test_warnings_of_a_graph_point_at_who_asked() -> None:
+    graph = read("kernels")
+    devices = graph.device_info
+    devices["CUDA"]["0"]["arch"] = "13"
+    graph.device_info = devices
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        graph.derive("util")
+    assert [each.filename for each in caught] == [__file__]
 
 
 def test_what_is_written_is_read_by_both(tmp_path: Path, triton: Any) -> None:
@@ -279,11 +466,12 @@ def test_what_is_written_is_read_by_both(tmp_path: Path, triton: Any) -> None:
     assert {*exclusive} == {*smaller.exclusive(), "time/ms (inc)"}
     packed = smaller.to_hatchet(format="hatchet_msgpack")
     assert isinstance(packed, bytes)
-    smaller.to_hatchet(tmp_path / "out.hatchet_msgpack")
+    smaller.to_hatchet(os.fsencode(tmp_path / "out.hatchet_msgpack"))
     assert (tmp_path / "out.hatchet_msgpack").read_bytes() == packed
     assert str(smaller.to_hatchet()) == (tmp_path / "out.hatchet").read_text()
     for written in (tmp_path / "out.hatchet", tmp_path / "out.hatchet_msgpack"):
         assert marey.read(written)[0].tree(TIME) == smaller.tree(TIME)
+        assert Graph.read(os.fsencode(written)).tree(TIME) == smaller.tree(TIME)
     assert sorted(os.listdir(tmp_path)) == ["out.hatchet", "out.hatchet_msgpack"]
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from marey import _notebook
 from marey.graph import Graph
-from viewer_graphs import node, read
+from viewer_graphs import graph_of, node, read
 
 GOLDEN = Path(__file__).parent / "viewer" / "notebook.html"
 
@@ -50,18 +48,39 @@ def shown(graph: Graph) -> Page:
     return Page(graph._repr_html_())
 
 
-def graph_of(root: dict[str, Any]) -> Graph:
-    return Graph.parse(json.dumps([root]).encode())
-
-
 def test_the_page_is_as_it_was() -> None:
     graph = read("kernels").filter(include="layer")
     graph.derive(["time/ms", "count", "device_id"])
-    page = graph._repr_html_()
+    before = graph_of(node("ROOT", {"time (ns)": 0}, node("old", {"time (ns)": 3_000_000})))
+    page = f"{graph._repr_html_()}\n{graph.diff(before, 'time/ms')._repr_html_()}"
     if os.environ.get("MAREY_UPDATE_GOLDEN"):
         GOLDEN.write_text(page)
     assert page == GOLDEN.read_text()
     assert {*Page(page).elements} == {"style", "div", "details", "summary", "span", "i"}
+
+
+def test_nodes_that_only_one_graph_has_are_marked() -> None:
+    after = graph_of(node("ROOT", {"t": 0}, node("same", {"t": 1}), node("new", {"t": 2})))
+    before = graph_of(node("ROOT", {"t": 0}, node("same", {"t": 1}), node("old", {"t": 3})))
+    for combined in (after.diff(before), after - before):
+        texts = shown(combined).texts
+        assert texts[texts.index("new") + 1] == "◀"
+        assert texts[texts.index("old") + 1] == "▶"
+        assert (texts.count("◀"), texts.count("▶")) == (1, 1)
+        assert any("added" in text and "removed" in text for text in texts)
+    alone = after._repr_html_()
+    assert "◀" not in alone
+    assert "added" not in alone
+
+
+def test_a_column_is_as_wide_as_its_label() -> None:
+    label = "a metric of a long name"
+    page = graph_of(node("ROOT", {label: 0, "t": 0}, node("a", {label: 1, "t": 2})))._repr_html_()
+    assert ".marey-graph .value.w29{flex-basis:29ch}\n</style>" in page
+    assert f'<span class="value w29">{label} (inc)</span><span class="value">t (inc)</span>' in page
+    assert '<span class="value w29">1</span><span class="value">2</span>' in page
+    heads = '<span class="scale">of largest</span><span class="heading">name</span></div>'
+    assert heads in page
 
 
 def test_every_node_is_shown_in_the_order_of_the_tree() -> None:
@@ -86,10 +105,8 @@ def test_nothing_in_a_profile_is_markup() -> None:
     page = shown(graph)
     assert sorted(page.names) == sorted(["ROOT", *hostile])
     assert {*page.elements} == {"style", "div", "details", "summary", "span", "i"}
-    assert {name for name, _ in page.attributes} == {"class", "open", "style", "title"}
-    assert {value for name, value in page.attributes if name == "title"} >= {
-        f"{name} (inc)" for name in hostile
-    }
+    assert {name for name, _ in page.attributes} == {"class", "open", "style"}
+    assert {f"{name} (inc)" for name in hostile} <= {*page.texts}
     assert {*hostile} <= {*page.texts}
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import subprocess
 import sys
+import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,17 @@ import pytest
 from conftest import run_well
 from marey import _engine
 from marey.graph import Graph
-from viewer_graphs import NAMES, PAIRS, TIME, VIEWER, assert_same_columns, node, path, read
+from viewer_graphs import (
+    NAMES,
+    PAIRS,
+    TIME,
+    VIEWER,
+    assert_same_columns,
+    graph_of,
+    node,
+    path,
+    read,
+)
 
 pytest.importorskip("pandas")
 
@@ -232,6 +243,16 @@ def test_least_times_of_what_triton_does_not_know() -> None:
     assert of_unknown.any()
     assert least[of_unknown]["min_time"].isna().all()
     assert least[frame["device_id"] == "1"]["min_time"].notna().all()
+    del devices["CUDA"]["1"]["num_sms"], devices["CUDA"]["1"]["memory_clock_rate"]
+    of_incomplete = (frame["device_id"] == "1") & (frame["flops16"] > 0)
+    assert of_incomplete.any()
+    devices["CUDA"]["0"]["arch"] = "89"
+    with pytest.warns(UserWarning, match="number of multiprocessors is NaN"):
+        least = marey.viewer.get_min_time_flops(frame, devices)
+    assert least[of_incomplete]["min_time"].isna().all()
+    with pytest.warns(UserWarning, match="a clock of NaN"):
+        least = marey.viewer.get_min_time_bytes(frame, devices)
+    assert least[frame["device_id"] == "1"]["min_time"].isna().all()
     nowhere = marey.viewer.get_min_time_flops(frame.drop(columns="device_id"), devices)
     assert nowhere["min_time"].eq(0).all()
 
@@ -240,7 +261,7 @@ def test_metrics_are_matched_without_case_and_unit() -> None:
     match = marey.viewer.match_available_metrics
     assert match("TIME", ["time (ns)"], ["name"]) == [TIME]
     assert match(["time (ns)", "Lr"], ["time (ns)"], ["name", "lr"]) == [TIME, "lr"]
-    with pytest.raises(RuntimeError, match="Metric x is not found"):
+    with pytest.raises(RuntimeError, match=r"Metric x is not found.*\(there are `time`, `name`\)"):
         match(["time", "x"], ["time (ns)"], ["name"])
 
 
@@ -261,6 +282,32 @@ def test_trees_are_printed_as_tritons_are(
     wanted, shown = printed
     assert difference(shown, wanted) == ""
     assert ("Warning: Negative" in wanted) == (name == "negative")
+
+
+def test_texts_are_printed_last_when_sorted(capsys: pytest.CaptureFixture[str]) -> None:
+    leaves = [node("a", {"x": "text"}), node("b", {"x": 1}), node("c", {}), node("d", {"x": 2.5})]
+    graph = graph_of(node("ROOT", {"n": 0}, *leaves[:2], node("c", {"n": 1}), leaves[3]))
+    marey.viewer.print_tree(graph, ["x"], print_sorted=True)
+    lines = capsys.readouterr().out.splitlines()
+    listed = lines[lines.index("Sorted kernels by metric x") + 1 :]
+    assert [line.split() for line in listed] == [
+        ["d", "2.5"],
+        ["b", "1.0"],
+        ["a", "text"],
+        ["c", "nan"],
+    ]
+    marey.viewer.print_tree(graph, ["n (inc)"], print_sorted=True)
+    assert "ROOT" in capsys.readouterr().out
+
+
+def test_a_tree_without_metrics_is_one_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    graph, labels = marey.parse([], path("kernels"), include="step", threshold=0.0)
+    assert labels == []
+    marey.viewer.print_tree(graph, labels, 2)
+    assert capsys.readouterr().out == "ROOT\n└─ step 1\n\n"
+    with pytest.raises(ValueError, match="needs a metric"):
+        marey.viewer.print_tree(graph, labels, print_sorted=True)
+    assert capsys.readouterr().out == ""
 
 
 def test_metrics_are_listed_as_tritons_are(triton: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,8 +368,10 @@ def test_a_metric_that_is_not_there_gives_protons_sentence_and_the_nearest() -> 
         "Metric tokenz is not found. Use the --list flag to list available metrics"
         " (did you mean `tokens`?)"
     )
-    with pytest.raises(marey.UnknownMetric, match=r"metrics$"):
+    with pytest.raises(marey.UnknownMetric, match=r"\(there are `bytes`, .* and \d+ more\)$"):
         marey.parse("qqq", path("kernels"))
+    with pytest.raises(marey.UnknownMetric, match=r"\(there are `note`\)$"):
+        graph_of(node("ROOT", {}, node("a", {"note": "x"}))).derive("qqq")
     with pytest.raises(ValueError, match="Unsupported unit"):
         marey.parse(["count/ms"], path("kernels"))
     with pytest.raises(TypeError, match="device_id is not a number"):
@@ -344,6 +393,34 @@ def test_an_unknown_architecture_warns_and_gives_nan() -> None:
     of_unknown = graph.dataframe[graph.dataframe["device_id"] == "0"]
     assert of_unknown["util"].isna().any()
     assert graph.dataframe["util"].notna().any()
+
+
+def test_warnings_point_at_the_callers_line(tmp_path: Path) -> None:
+    frame, (*_, devices) = read("kernels").dataframe, marey.read(path("kernels"))
+    devices["CUDA"]["0"]["arch"] = "13"
+    unknown = tmp_path / "unknown.hatchet"
+    unknown.write_text(path("kernels").read_text().replace('"arch": "89"', '"arch": "13"'))
+    for call in (
+        lambda: marey.parse(["util"], unknown),
+        lambda: marey.read(unknown)[0].derive("util"),
+        lambda: marey.viewer.get_min_time_flops(frame, devices),
+        lambda: marey.max_flops("CUDA", "13", 16, 1, 1.0),
+        lambda: marey.specs.flops_by_device["CUDA"]["75"](16),
+        lambda: marey.max_bps("HIP", "gfx1100", -1, 1.0),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert caught
+        assert {each.filename for each in caught} == {__file__}
+
+
+def test_a_width_may_be_a_whole_real_number() -> None:
+    asked = ("CUDA", "90", 16.0, 132, 1.98)
+    assert marey.max_flops(*asked) == marey.max_flops("CUDA", "90", 16, 132, 1.98)
+    for width in (16.5, 4, -8, float("nan"), 2**70):
+        with pytest.warns(UserWarning, match=r"bits, not of"):
+            assert marey.max_flops("CUDA", "90", width, 132, 1.98) != 0
 
 
 # The package.

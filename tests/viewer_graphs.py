@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ def read(name: str) -> Graph:
 def node(name: str, metrics: dict[str, Any], *children: Any) -> dict[str, Any]:
     """A node as files have it."""
     return {"frame": {"name": name}, "metrics": metrics, "children": [*children]}
+
+
+def graph_of(*roots: Any) -> Graph:
+    return Graph.parse(json.dumps(roots).encode())
 
 
 def assert_same_columns(ours: Graph, theirs: Any, labels: list[str]) -> None:

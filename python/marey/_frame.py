@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._nodes import Node, Tree
+from ._nodes import INCLUSIVE, Node, Tree
 
 if TYPE_CHECKING:
     import pandas
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from . import _engine
 
 NAME = "name"
-INCLUSIVE = " (inc)"
 
 # A real number holds every whole number up to here.
 _EXACT = 2**53
@@ -73,19 +72,21 @@ def take_changes(frame: pandas.DataFrame, graph: _engine.Graph, tree: Tree) -> l
 
 def _positions(frame: pandas.DataFrame, tree: Tree) -> list[int] | None:
     """The node of each row, or `None` if the rows are the nodes in their order."""
-    positions = [
-        node.position
-        for node in frame.index
-        if isinstance(node, Node) and node == tree.nodes[node.position]
-    ]
-    if len(set(positions)) < len(frame.index):
+    nodes = frame.index.tolist()
+    if nodes == tree.nodes:
+        return None
+    positions = [node.position for node in nodes if isinstance(node, Node) and node._tree is tree]
+    if len(set(positions)) < len(nodes):
         raise ValueError("the index of the graph's frame must hold nodes of it, each once")
-    return None if positions == list(range(len(tree.nodes))) else positions
+    return positions
 
 
 def _take_names(frame: pandas.DataFrame, graph: _engine.Graph, positions: list[int] | None) -> None:
     known = graph.names()
-    names = [str(name) for name in frame[NAME]]
+    names = frame[NAME].tolist()
+    if names == known:
+        return
+    names = [str(name) for name in names]
     if positions is not None:
         every = known.copy()
         for at, name in zip(positions, names, strict=True):

@@ -9,6 +9,9 @@ from typing import Any
 
 from . import _engine
 
+# What Proton appends to the name of a metric that is added up into parents.
+INCLUSIVE = " (inc)"
+
 
 class Tree:
     """Who is above whom. Nodes have numbers from 0, in pre-order with siblings by name."""

@@ -25,41 +25,62 @@ _STYLE = """\
 .marey-graph summary,.marey-graph .leaf,.marey-graph .head{display:flex;gap:1em;list-style:none}
 .marey-graph summary{cursor:pointer}
 .marey-graph summary::-webkit-details-marker{display:none}
-.marey-graph .value{flex:0 0 8em;text-align:right;overflow:hidden;text-overflow:ellipsis}
-.marey-graph .head .value{opacity:.7}
-.marey-graph .bar{flex:0 0 6em;align-self:center;height:.7em;background:rgba(128,128,128,.15)}
+.marey-graph .value,.marey-graph .bar,.marey-graph .scale{flex:0 0 13ch}
+.marey-graph .value{text-align:right;overflow:hidden;text-overflow:ellipsis}
+.marey-graph .bar{align-self:center;height:.7em;background:rgba(128,128,128,.15)}
 .marey-graph .bar i{display:block;height:100%;background:#d9822b}
 .marey-graph .bar i.less{background:#2b8a3e}
-.marey-graph .value,.marey-graph .name{white-space:pre}
+.marey-graph .value,.marey-graph .name,.marey-graph .heading{white-space:pre}
 .marey-graph summary .name::before{content:"\\25b8  "}
 .marey-graph details[open]>summary .name::before{content:"\\25be  "}
-.marey-graph .leaf .name::before{content:"   "}
-.marey-graph .more{opacity:.7}
-</style>"""
+.marey-graph .leaf .name::before,.marey-graph .heading::before{content:"  "}
+.marey-graph .head,.marey-graph .more{opacity:.7}
+"""
+
+# Characters that a column has in any case.
+_MIN_WIDTH = 13
+
+# Of which of two graphs a node is, as in `Graph.tree`.
+_MARKS = {"both": "", "left": "◀", "right": "▶"}
+_LEGEND = "◀ only in the left graph: in a difference, added; ▶ only in the right one: removed"
 
 
 def html(graph: _engine.Graph, labels: list[str]) -> str:
     """The graph as HTML, with the columns `labels`; the bars show the first of them.
 
-    Where there are more than `MAX_ROWS` nodes, those with the largest first column are shown, and
-    how many are not.
+    Nodes that only one of two graphs has are marked. Where there are more than `MAX_ROWS` nodes,
+    those with the largest first column are shown, and how many are not.
     """
-    return "\n".join([_STYLE, '<div class="marey-graph">', *_Page(graph, labels).lines(), "</div>"])
+    page = _Page(graph, labels)
+    style = f"{_STYLE}{page.widths()}</style>"
+    return "\n".join([style, '<div class="marey-graph">', *page.lines(), "</div>"])
 
 
 class _Page:
     def __init__(self, graph: _engine.Graph, labels: list[str]) -> None:
         self.tree = Tree(graph)
-        self.labels = labels
+        self.labels = [_plain(label) for label in labels]
+        self.sides = graph.sides()
         table = Table(graph)
         self.names = table.column("name")
         self.columns = [table.column(label) for label in labels]
         self.weights = [_weight(value) for value in self.columns[0]] if labels else []
         self.largest = max((abs(weight) for weight in self.weights), default=0.0)
 
+    def widths(self) -> str:
+        """The rules for columns with long labels; what a class means is the same on every page."""
+        widths = sorted({len(label) for label in self.labels})
+        rules = [
+            f".marey-graph .value.w{width}{{flex-basis:{width}ch}}\n"
+            for width in widths
+            if width > _MIN_WIDTH
+        ]
+        return "".join(rules)
+
     def lines(self) -> Iterator[str]:
-        heads = "".join(_cell(label, label) for label in self.labels)
-        yield f'<div class="head">{heads}</div>'
+        scale = '<span class="scale">of largest</span>' if self.labels else ""
+        heading = '<span class="heading">name</span>'
+        yield f'<div class="head">{self._cells(self.labels)}{scale}{heading}</div>'
         shown = self._shown()
         open_ends: list[int] = []  # of the rows that are being nested in
         for at in sorted(shown):
@@ -76,6 +97,8 @@ class _Page:
         hidden = len(self.names) - len(shown)
         if hidden:
             yield f'<div class="more">{hidden:,} of {len(self.names):,} nodes are not shown</div>'
+        if any(_MARKS[self.sides[at]] for at in shown):
+            yield f'<div class="more">{_LEGEND}</div>'
 
     def _shown(self) -> set[int]:
         """The nodes to show: each after its parent, the largest first."""
@@ -104,19 +127,24 @@ class _Page:
         hidden = sum(self.tree.ends[child] - child for child in children if child not in shown)
         if hidden:
             name = _name(f"… {hidden:,} more", self.tree.depths[at] + 1)
-            blanks = _cell("", "") * len(self.labels)
+            blanks = self._cells([""] * len(self.labels))
             bar = '<span class="bar"></span>' if self.labels else ""
             yield f'<div class="leaf more">{blanks}{bar}{name}</div>'
 
     def _row(self, at: int) -> str:
-        cells = "".join(_cell(_shown_value(column[at]), "") for column in self.columns)
+        cells = self._cells([_shown_value(column[at]) for column in self.columns])
         bar = ""
         if self.labels:
             weight = self.weights[at]
             percent = 100.0 * abs(weight) / self.largest if self.largest else 0.0
             mark = ' class="less"' if weight < 0 else ""
             bar = f'<span class="bar"><i{mark} style="width:{percent:.1f}%"></i></span>'
-        return f"{cells}{bar}{_name(self.names[at], self.tree.depths[at])}"
+        name = _name(self.names[at], self.tree.depths[at])
+        mark = _MARKS[self.sides[at]]
+        return f"{cells}{bar}{name}<span>{mark}</span>" if mark else f"{cells}{bar}{name}"
+
+    def _cells(self, texts: list[str]) -> str:
+        return "".join(map(_cell, texts, self.labels))
 
 
 def _weight(value: Any) -> float:
@@ -124,9 +152,9 @@ def _weight(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
-def _cell(text: str, title: str) -> str:
-    title = f' title="{_escaped(title)}"' if title else ""
-    return f'<span class="value"{title}>{_escaped(text)}</span>'
+def _cell(text: str, label: str) -> str:
+    width = f" w{len(label)}" if len(label) > _MIN_WIDTH else ""
+    return f'<span class="value{width}">{_escaped(text)}</span>'
 
 
 def _name(name: str, depth: int) -> str:
@@ -143,9 +171,12 @@ def _shown_value(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     """Text that cannot be taken for markup, nor turn the direction of what follows it."""
+    return escaping.escape(_plain(text))
+
+
+def _plain(text: str) -> str:
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT] + "…"
-    plain = "".join(
+    return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
-    return escaping.escape(plain)

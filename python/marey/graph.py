@@ -11,24 +11,26 @@ Neither hatchet nor numpy nor pandas is needed; touching `Graph.dataframe` impor
 from __future__ import annotations
 
 import os
-import warnings
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
-from ._nodes import Node, Row, Table, Tree, values
-from .errors import EmptyFilter
+from ._nodes import INCLUSIVE, Node, Row, Table, Tree, values
+from ._warning import warn
+from .errors import EmptyFilter, UnknownMetric
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["Graph", "Node", "Row"]
 
-_INCLUSIVE = " (inc)"
-
 # How many columns are shown where none is asked for, and which of them come first.
 _MAX_DEFAULT = 6
-_FIRST = ("time", "wall_total")
+_FIRST = ("wall_total", "wall_self", "wall_count", "wall_p50", "wall_p99", "time", "count")
+
+# Digits behind the point that a number can be shown with.
+_MAX_PRECISION = 300
 
 
 class Graph:
@@ -39,6 +41,11 @@ class Graph:
     the order of their names.
 
     What is written into `dataframe` counts in whatever is done with the graph later.
+
+    Where the label of a column is asked for, the name of a metric will do, as in `derive`:
+    ``time`` is ``time (ns) (inc)`` where there is no column ``time``.
+
+    Several threads may use a graph at once until its `dataframe` is touched; from then on one.
     """
 
     def __init__(
@@ -62,14 +69,14 @@ class Graph:
         self._frame: pandas.DataFrame | None = None
 
     @staticmethod
-    def read(path: str | os.PathLike[str]) -> Graph:
+    def read(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Graph:
         """Reads a ``.hatchet`` or ``.hatchet_msgpack`` file, of marey or of Proton.
 
         Raises:
             FileNotFoundError: There is no such file; another `OSError` if it cannot be read.
             UnreadableProfile: It holds no profile; a `ValueError`.
         """
-        return Graph(_engine.Graph.read(path))
+        return Graph(_engine.Graph.read(os.fsdecode(path)))
 
     @staticmethod
     def parse(content: bytes) -> Graph:
@@ -82,8 +89,12 @@ class Graph:
     def dataframe(self) -> pandas.DataFrame:
         """The columns as a `pandas.DataFrame`: ``name`` first, one row a node.
 
-        The index, ``node``, holds a `Node` each, in the order of the tree. Rows may be dropped;
-        `squash` then closes the gaps. A metric that is itself called ``name`` is left out.
+        The index, ``node``, holds a `Node` each, in the order of the tree. A metric that is itself
+        called ``name`` is left out.
+
+        Rows may be dropped. The frame then keeps its values, while everything else that a graph
+        says or does, `column` and `tree` included, is that of `squash`: without these nodes, and
+        with metrics added up anew. So sums there may be less than in the frame.
         """
         if self._frame is None:
             from . import _frame
@@ -99,23 +110,25 @@ class Graph:
     @property
     def inc_metrics(self) -> list[str]:
         """Labels of the columns of sums over subtrees, and of what is derived from such."""
-        return [label for label in self._labels() if label.endswith(_INCLUSIVE)]
+        return _inclusive(self._changed())
 
     @property
     def exc_metrics(self) -> list[str]:
         """Labels of the other columns of numbers."""
-        graph = self._current()
-        others = [label for label in graph.labels() if not label.endswith(_INCLUSIVE)]
-        return [label for label in others if not isinstance(graph.column(label), list)]
+        return _exclusive(self._changed())
 
     def show_metric_columns(self) -> list[str]:
         """Labels of all columns of numbers."""
-        return self.exc_metrics + self.inc_metrics
+        return _numbers(self._changed())
 
     @property
     def default_metric(self) -> str | None:
-        """Label of the column that is shown if none is asked for; `None` if there is no number."""
-        return next(iter(self._default_labels()), None)
+        """Label of the column that is shown if none is asked for; `None` if there is no number.
+
+        That is what was derived last, else ``wall_total (ns)`` of marey's files, else GPU time,
+        else the first metric that is added up, else any number.
+        """
+        return self._first_label(self._changed())
 
     @property
     def device_info(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -132,20 +145,22 @@ class Graph:
 
     def inclusive(self) -> list[str]:
         """Names of the metrics that are added up into parents, unit included."""
-        return self._current().inclusive()
+        return self._changed().inclusive()
 
     def exclusive(self) -> list[str]:
         """``name``, and the names of the other metrics, unit included."""
-        return self._current().exclusive()
+        return self._changed().exclusive()
 
     def column(self, label: str) -> list[Any]:
         """A column without pandas: one value a node, NaN where a number is missing.
+
+        After rows were dropped from `dataframe` it is a column of the graph that `squash` gives.
 
         Raises:
             KeyError: There is no such column.
         """
         graph = self._current()
-        return graph.names() if label == "name" else values(_column(graph, label))
+        return graph.names() if label == "name" else _values(graph, label)
 
     def __len__(self) -> int:
         return len(self._current())
@@ -175,33 +190,32 @@ class Graph:
             UserWarning: Something should be known about the numbers, such as a device whose peak
                 rate nobody has told marey.
         """
-        self._take_changes()
         asked = [metrics] if isinstance(metrics, str) else list(metrics)
-        labels, notes = self._graph.derive(asked)
+        labels, notes = self._changed().derive(asked)
         for note in notes:
-            warnings.warn(note, stacklevel=2)
+            warn(note)
         self._update_frame(labels)
         self._shown = labels
         return labels
 
     def update_inclusive_columns(self) -> None:
         """Adds metrics up into parents anew, after their own values have been changed."""
-        self._take_changes()
-        self._graph.update_sums()
-        self._update_frame([f"{key}{_INCLUSIVE}" for key in self._graph.inclusive()])
+        graph = self._changed()
+        graph.update_sums()
+        self._update_frame([f"{key}{INCLUSIVE}" for key in graph.inclusive()])
 
     def style_names(self, style: str) -> None:
-        """Shortens names such as ``/home/me/train.py:12@forward``.
+        """Shortens names such as ``/home/me/train.py:12@forward``, for good.
 
         Args:
-            style: ``"full"``, ``"file_function_line"`` (``train.py:12@forward``),
-                ``"function_line"`` (``12@forward``) or ``"file_function"`` (``train.py@forward``).
+            style: ``"full"`` (as they are: what was cut off does not come back),
+                ``"file_function_line"`` (``train.py:12@forward``), ``"function_line"``
+                (``12@forward``) or ``"file_function"`` (``train.py@forward``).
 
         Raises:
             ValueError: It is none of these.
         """
-        self._take_changes()
-        self._graph.style_names(style)
+        self._changed().style_names(style)
         self._update_frame(["name"])
 
     def filter(
@@ -224,14 +238,15 @@ class Graph:
             include: Pattern that names match from their start. What is above and below is kept too.
             exclude: Pattern likewise; what is below such a node goes too.
             threshold: Value that `metric` must reach, at the node or below it.
-            metric: Label of a column; the first that is shown if not given.
+            metric: Label of a column, or name of a metric; the first that is shown if not given.
             squash: Whether the nodes that are left hang from each other. Otherwise only the rows of
                 the others are dropped, as if from `dataframe`.
 
         Raises:
             EmptyFilter: Nothing is left; a `ValueError`.
             ValueError: A pattern is no regular expression.
-            UnknownMetric: There is no such metric; a `RuntimeError`.
+            UnknownMetric: There is no such metric, or it is still to be derived; a `RuntimeError`.
+            TypeError: The metric is no number, or the predicate no function.
         """
         if predicate is not None and not callable(predicate):
             raise TypeError(
@@ -239,7 +254,8 @@ class Graph:
                 " patterns go to include= and exclude="
             )
         graph = self._current()
-        conditions = (include or None, exclude or None, threshold, metric or self._first_label())
+        label = self._first_label(graph) or "" if metric is None else graph.label(metric)
+        conditions = (include or None, exclude or None, threshold, label)
         if squash:
             graph = graph.filter(*conditions)
             if predicate is not None:
@@ -261,8 +277,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """An equal graph that changes alone."""
-        self._take_changes()
-        copy = Graph(self._graph.copy(), is_kept=self._is_kept, shown=self._shown)
+        copy = Graph(self._changed().copy(), is_kept=self._is_kept, shown=self._shown)
         copy._tree = self._tree
         return copy
 
@@ -280,7 +295,9 @@ class Graph:
         Raises:
             UnknownMetric: One of the graphs lacks a metric; a `RuntimeError`.
             ValueError: The graphs have a metric in different units.
+            KeyError: Without `metrics`: only one graph has a column that was derived or set.
         """
+        _check_is_graph("diff", before)
         after, earlier = self.copy(), before.copy()
         if metrics is None:
             both = after.show_metric_columns() + earlier.show_metric_columns()
@@ -299,6 +316,10 @@ class Graph:
 
         As in hatchet: where one side has no number the left one's value stands, a node that only
         the right side has is there without numbers, and of texts the left one's stand.
+
+        Raises:
+            KeyError: The right graph lacks a column that was derived from the left one or set in
+                it. A metric that only one file has is no error.
         """
         return self.add(other) if isinstance(other, Graph) else NotImplemented
 
@@ -315,7 +336,13 @@ class Graph:
         return self.div(other) if isinstance(other, Graph) else NotImplemented
 
     def add(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
-        """``self + other``, of these columns only if labels are given."""
+        """``self + other``, of these columns only if labels are given.
+
+        Raises:
+            KeyError: Neither graph has such a column, or only one and it was derived or set there;
+                without labels, as ``self + other``.
+            TypeError: `other` is no graph.
+        """
         return self._combined(other, "+", labels)
 
     def sub(self, other: Graph, labels: Sequence[str] | None = None) -> Graph:
@@ -348,26 +375,37 @@ class Graph:
         what only the right one has.
 
         Args:
-            metric_column: Label of a column, or several; `default_metric` if not given.
-            precision: Digits behind the point.
+            metric_column: Label of a column or name of a metric, or several; `default_metric` if
+                not given.
+            precision: Digits behind the point, up to 300.
             name_column: Label of the column to show as the name.
             expand_name: Whether names of more than 39 characters are shown whole.
-            depth: Levels to show.
+            depth: Levels to show; none below 1.
             render_header: Whether a line with the labels comes first.
 
         Raises:
             KeyError: There is no such column.
+            ValueError: The precision is below 0 or above 300.
         """
+        if not 0 <= precision <= _MAX_PRECISION:
+            raise ValueError(f"precision is 0 to {_MAX_PRECISION} digits, not {precision}")
         graph = self._current()
-        labels = self._asked_labels(metric_column)
+        if metric_column is None:
+            labels = self._default_labels(graph)[:1]
+        else:
+            asked = [metric_column] if isinstance(metric_column, str) else metric_column
+            labels = [_label(graph, name) for name in asked]
         names = None
         if name_column != "name":
-            names = [str(value) for value in values(_column(graph, name_column))]
-        text = graph.tree(labels, max(depth, 0), precision, not expand_name, names)
+            names = [str(value) for value in _values(graph, name_column)]
+        levels = max(0, min(depth, sys.maxsize))
+        text = graph.tree(labels, levels, precision, not expand_name, names)
         return f"{' '.join([*labels, name_column])}\n{text}" if render_header else text
 
     def to_hatchet(
-        self, path: str | os.PathLike[str] | None = None, format: str | None = None
+        self,
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
+        format: str | None = None,
     ) -> str | bytes | None:
         """Writes the graph as a profile that `read`, `marey view` and Proton's viewer read.
 
@@ -387,12 +425,13 @@ class Graph:
             OSError: The file cannot be written.
             ValueError: There is no such format.
         """
+        file = None if path is None else os.fsdecode(path)
         if format is None:
-            is_msgpack = path is not None and os.fspath(path).endswith(".hatchet_msgpack")
+            is_msgpack = file is not None and file.endswith(".hatchet_msgpack")
             format = "hatchet_msgpack" if is_msgpack else "hatchet"
         graph = self._current()
-        if path is not None:
-            graph.write(path, format)
+        if file is not None:
+            graph.write(file, format)
             return None
         content = graph.to_bytes(format)
         return content.decode() if format == "hatchet" else content
@@ -401,7 +440,8 @@ class Graph:
         """The tree for notebooks."""
         from . import _notebook
 
-        return _notebook.html(self._current(), self._default_labels())
+        graph = self._current()
+        return _notebook.html(graph, self._default_labels(graph))
 
     # How it is done.
 
@@ -410,12 +450,16 @@ class Graph:
             self._tree = Tree(self._graph)
         return self._tree
 
-    def _take_changes(self) -> None:
-        """Writes what the user changed in the frame into the engine's graph."""
+    def _changed(self) -> _engine.Graph:
+        """The engine's graph with what the user changed in the frame; dropped rows are still in it.
+
+        Comparing the frame with the graph takes long: once for each call of the user's.
+        """
         if self._frame is not None:
             from . import _frame
 
             self._is_kept = _frame.take_changes(self._frame, self._graph, self._nodes())
+        return self._graph
 
     def _update_frame(self, labels: list[str]) -> None:
         if self._frame is not None:
@@ -424,48 +468,69 @@ class Graph:
             _frame.update(self._frame, self._graph, self._nodes(), labels)
 
     def _current(self) -> _engine.Graph:
-        """The engine's graph with the user's changes and without the dropped rows."""
-        self._take_changes()
-        return self._graph if self._is_kept is None else self._graph.squash(self._is_kept)
+        """The same without the dropped rows."""
+        graph = self._changed()
+        return graph if self._is_kept is None else graph.squash(self._is_kept)
 
-    def _labels(self) -> list[str]:
-        self._take_changes()
-        return self._graph.labels()
+    def _default_labels(self, graph: _engine.Graph) -> list[str]:
+        known = graph.labels()
+        return [label for label in self._shown if label in known] or _at_a_glance(graph)
 
-    def _default_labels(self) -> list[str]:
-        known = self._labels()
-        shown = [label for label in self._shown if label in known]
-        inclusive = sorted(self.inc_metrics, key=_rank)
-        return shown or inclusive[:_MAX_DEFAULT] or self.exc_metrics[:_MAX_DEFAULT]
-
-    def _first_label(self) -> str:
-        return self.default_metric or ""
-
-    def _asked_labels(self, metric_column: str | Sequence[str] | None) -> list[str]:
-        if metric_column is None:
-            return self._default_labels()[:1]
-        labels = [metric_column] if isinstance(metric_column, str) else list(metric_column)
-        for label in labels:
-            _column(self._graph, label)
-        return labels
+    def _first_label(self, graph: _engine.Graph) -> str | None:
+        return next(iter(self._default_labels(graph)), None)
 
     def _combined(self, other: Graph, operator: str, labels: Sequence[str] | None) -> Graph:
+        _check_is_graph(operator, other)
         asked = None if labels is None else list(labels)
         graph = self._current().combine(other._current(), operator, asked)
         return Graph(graph, shown=self._shown)
 
 
-def _rank(label: str) -> int:
-    key = label.partition("(")[0].strip()
-    return _FIRST.index(key) if key in _FIRST else len(_FIRST)
+def _check_is_graph(operation: str, other: object) -> None:
+    if not isinstance(other, Graph):
+        found = type(other).__name__
+        raise TypeError(f"{operation!r} takes another marey.graph.Graph, not {found}")
 
 
-def _column(graph: _engine.Graph, label: str) -> tuple[bytes, bool] | list[Any]:
+def _inclusive(graph: _engine.Graph) -> list[str]:
+    return [label for label in graph.labels() if label.endswith(INCLUSIVE)]
+
+
+def _exclusive(graph: _engine.Graph) -> list[str]:
+    others = [label for label in graph.labels() if not label.endswith(INCLUSIVE)]
+    return [label for label in others if _is_number(graph, label)]
+
+
+def _numbers(graph: _engine.Graph) -> list[str]:
+    return _exclusive(graph) + _inclusive(graph)
+
+
+def _is_number(graph: _engine.Graph, label: str) -> bool:
+    return not isinstance(graph.column(label), list)
+
+
+def _at_a_glance(graph: _engine.Graph) -> list[str]:
+    """Labels that suit the file: of what everybody asks first, then the sums, else any number."""
+    sums = _inclusive(graph)
+    # Of one name the sums come first.
+    labels = {label.partition("(")[0].strip(): label for label in [*graph.labels(), *sums]}
+    first = [labels[name] for name in _FIRST if name in labels]
+    first = [label for label in first if label in sums or _is_number(graph, label)]
+    others = [label for label in sums if label not in first]
+    return (first + others or _exclusive(graph))[:_MAX_DEFAULT]
+
+
+def _label(graph: _engine.Graph, name: str) -> str:
+    """The label of the column that is meant."""
     try:
-        return graph.column(label)
-    except KeyError:
+        return graph.label(name)
+    except UnknownMetric:
         known = ", ".join(repr(known) for known in graph.labels())
-        raise KeyError(f"no column {label!r}; there are {known}") from None
+        raise KeyError(f"no column {name!r}; there are {known}; `derive` makes others") from None
+
+
+def _values(graph: _engine.Graph, name: str) -> list[Any]:
+    return values(graph.column(_label(graph, name)))
 
 
 def _matching(

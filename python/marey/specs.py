@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from ._warning import warn
 
 __all__ = [
     "amd_bps_by_arch",
@@ -30,8 +31,12 @@ flops_by_device: dict[str, dict[str, Callable[..., float]]]
 amd_bps_by_arch: dict[str, float]
 amd_fp8_flops_by_arch: dict[str, int]
 
+_WIDTHS_BITS = (8, 16, 32, 64)
 
-def max_flops(device_type: str, arch: str, width: int, num_sms: float, clock_rate: float) -> float:
+
+def max_flops(
+    device_type: str, arch: str, width: float, num_sms: float, clock_rate: float
+) -> float:
     """The most floating-point operations per second, without sparsity.
 
     Args:
@@ -46,8 +51,10 @@ def max_flops(device_type: str, arch: str, width: int, num_sms: float, clock_rat
     """
     from . import _engine
 
-    width = max(0, min(width, 2**32 - 1))
-    return _or_warn(*_engine.max_flops(device_type, str(arch), width, num_sms, clock_rate))
+    if width not in _WIDTHS_BITS:
+        note = f"the peak tables know operands of 8, 16, 32 and 64 bits, not of {width}"
+        return _or_warn(math.nan, note)
+    return _or_warn(*_engine.max_flops(device_type, str(arch), int(width), num_sms, clock_rate))
 
 
 def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: float) -> float:
@@ -69,7 +76,7 @@ def max_bps(device_type: str, arch: str, bus_width: float, memory_clock_rate: fl
 
 def _or_warn(rate: float, note: str | None) -> float:
     if note is not None:
-        warnings.warn(note, stacklevel=3)
+        warn(note)
     return rate
 
 

@@ -14,11 +14,13 @@ Attributes:
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import specs
+from ._nodes import INCLUSIVE
 from .errors import UnknownMetric
 from .graph import Graph
 
@@ -53,7 +55,6 @@ __all__ = [
 
 Devices = dict[str, dict[str, dict[str, Any]]]
 
-_INCLUSIVE = " (inc)"
 _METADATA = "__proton_launch_metadata"
 _WIDTHS_BITS = (8, 16, 32, 64)
 _LONGEST_SORTED = 100
@@ -201,12 +202,14 @@ def match_available_metrics(
 
 
 def _matched(metric: str, inclusive: list[str], exclusive: list[str]) -> str:
-    for keys, suffix in ((inclusive, _INCLUSIVE), (exclusive, "")):
+    for keys, suffix in ((inclusive, INCLUSIVE), (exclusive, "")):
         for key in keys:
             if metric.lower() in (key.lower(), _without_unit(key)):
                 return key + suffix
+    there_are = ", ".join(f"`{_without_unit(key)}`" for key in [*inclusive, *exclusive])
     raise UnknownMetric(
         f"Metric {metric} is not found. Use the --list flag to list available metrics"
+        f" (there are {there_are or 'none'})"
     )
 
 
@@ -246,14 +249,18 @@ def get_min_time_flops(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
 
     Returns:
         A frame with the index of `df` and the column ``min_time``: 0 for nodes that ran on no
-        device, NaN with a warning for an architecture whose peak rate is not known.
+        device, NaN with a warning where the peak rate of the device is not known.
     """
     min_time = _zeros(df)
     for family, device, ran_here in _ran_on(df, device_info):
         for width in _WIDTHS_BITS:
             if f"flops{width}" in df.columns:
                 peak = specs.max_flops(
-                    family, device["arch"], width, device["num_sms"], device["clock_rate"]
+                    family,
+                    device.get("arch", ""),
+                    width,
+                    device.get("num_sms", math.nan),
+                    device.get("clock_rate", math.nan),
                 )
                 flops = df.loc[ran_here, f"flops{width}"].fillna(0)
                 secs = (flops / peak).where(flops != 0, 0.0)
@@ -269,9 +276,12 @@ def get_min_time_bytes(df: pandas.DataFrame, device_info: Devices) -> pandas.Dat
     min_time = _zeros(df)
     for family, device, ran_here in _ran_on(df, device_info):
         peak = specs.max_bps(
-            family, device["arch"], device["bus_width"], device["memory_clock_rate"]
+            family,
+            device.get("arch", ""),
+            device.get("bus_width", math.nan),
+            device.get("memory_clock_rate", math.nan),
         )
-        secs = df.loc[ran_here, "bytes"] / peak if "bytes" in df.columns else float("nan")
+        secs = df.loc[ran_here, "bytes"] / peak if "bytes" in df.columns else math.nan
         min_time.loc[ran_here, "min_time"] += secs
     return min_time
 
@@ -294,7 +304,7 @@ def _ran_on(
 
 
 def format_frames(gf: Graph, format: str | None) -> Graph:
-    """Shortens names, as `Graph.style_names` does; `None` leaves them whole."""
+    """Shortens names for good, as `Graph.style_names` does; `None` leaves them as they are."""
     if format is not None:
         gf.style_names(format)
     return gf
@@ -338,8 +348,8 @@ def apply_diff_profile(
 
 def emit_warnings(gf: Graph, metrics: Sequence[str]) -> None:
     """Says on stdout what should be known of the columns, such as an overflow of bytes."""
-    label = f"bytes{_INCLUSIVE}"
-    if label in metrics and any(value < 0 for value in gf.column(label)):
+    label = f"bytes{INCLUSIVE}"
+    if label in metrics and any(_number(value) < 0 for value in gf.column(label)):
         print(
             "Warning: Negative byte values detected,"
             " this is usually the result of a datatype overflow\n"
@@ -357,11 +367,18 @@ def print_tree(
 
     Args:
         gf: The graph; its names are shortened for good.
-        metrics: Labels of columns.
+        metrics: Labels of columns; without any, names alone are shown.
         depth: Levels to show.
         format: As for `Graph.style_names`.
-        print_sorted: Whether to print all but the roots once more, the largest first column first.
+        print_sorted: Whether to print all but the roots once more, the largest first column first;
+            texts and nodes without a value come last, in the order of the tree.
+
+    Raises:
+        KeyError: There is no such column.
+        ValueError: `print_sorted` without a metric to sort by.
     """
+    if print_sorted and not metrics:
+        raise ValueError("print_sorted needs a metric to sort by")
     gf = format_frames(gf, format)
     print(gf.tree(list(metrics), expand_name=True, depth=depth))
     if print_sorted:
@@ -371,15 +388,21 @@ def print_tree(
 
 def _print_sorted(gf: Graph, label: str) -> None:
     print(f"Sorted kernels by metric {label}")
-    rows = [row for row in gf if row["depth"] > 0]
-    for row in sorted(rows, key=lambda row: _descending(row[label])):
-        name = row["name"]
+    values = gf.column(label)
+    rows = [(row["name"], value) for row, value in zip(gf, values, strict=True) if row["depth"] > 0]
+    for name, value in sorted(rows, key=lambda row: _descending(_number(row[1]))):
         name = f"{name[:_LONGEST_SORTED]}..." if len(name) > _LONGEST_SORTED else name
-        print(f"{name:105} {float(row[label]):.4}")
+        shown = value if isinstance(value, str | list) else f"{_number(value):.4}"
+        print(f"{name:105} {shown}")
 
 
-def _descending(value: float) -> tuple[bool, float]:
-    return (value != value, -value)
+def _number(value: Any) -> float:
+    """The value as a real number; NaN if it is none."""
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _descending(number: float) -> tuple[bool, float]:
+    return (math.isnan(number), -number)
 
 
 def show_metrics(file_name: str | os.PathLike[str]) -> None:

@@ -4,13 +4,16 @@ use std::io;
 use std::path::Path;
 
 use marey_formats::hatchet::{ParseError, ReadError};
-use marey_query::graph::{FilterError, MetricError};
-use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
+use marey_query::graph::{FilterError, MetricError, Side};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyTypeError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
 import_exception!(marey.errors, EmptyFilter);
 import_exception!(marey.errors, UnknownMetric);
 import_exception!(marey.errors, UnreadableProfile);
+
+/// How many metrics are named where none is near to what was asked for.
+const MAX_AVAILABLE: usize = 20;
 
 pub(crate) fn unreadable_file(error: ReadError) -> PyErr {
     match error {
@@ -34,14 +37,33 @@ pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
 pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     let sentence = error.to_string();
     match error {
-        MetricError::Unknown { nearest, .. } if !nearest.is_empty() => {
-            let nearest: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-            let hint = format!("{sentence} (did you mean {}?)", nearest.join(" or "));
-            UnknownMetric::new_err(hint)
+        MetricError::Unknown { metric, wanted_for, nearest, available } => {
+            let needed = wanted_for.as_ref().map(|asked| format!("`{asked}` needs it; "));
+            let advice = advice(metric, nearest, available);
+            let needed = needed.unwrap_or_default();
+            UnknownMetric::new_err(format!("{sentence} ({needed}{advice})"))
         }
-        MetricError::Unknown { .. } => UnknownMetric::new_err(sentence),
         MetricError::Unit { .. } => PyValueError::new_err(sentence),
         MetricError::NotANumber { .. } => PyTypeError::new_err(sentence),
+    }
+}
+
+/// What to ask for instead; never what was refused.
+fn advice(metric: &str, nearest: &[String], available: &[String]) -> String {
+    let quoted = |names: &[String], separator: &str| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
+    };
+    if available.iter().any(|name| name.eq_ignore_ascii_case(metric)) {
+        return "it has no column before it is derived".into();
+    }
+    if !nearest.is_empty() {
+        return format!("did you mean {}?", quoted(nearest, " or "));
+    }
+    let shown = &available[..available.len().min(MAX_AVAILABLE)];
+    match available.len() - shown.len() {
+        _ if shown.is_empty() => "there are none".into(),
+        0 => format!("there are {}", quoted(shown, ", ")),
+        more => format!("there are {} and {more} more", quoted(shown, ", ")),
     }
 }
 
@@ -51,4 +73,13 @@ pub(crate) fn bad_filter(error: &FilterError) -> PyErr {
         FilterError::Empty { .. } => EmptyFilter::new_err(error.to_string()),
         FilterError::Metric(error) => bad_metric(error),
     }
+}
+
+/// Two graphs cannot be combined, since one lacks a column.
+pub(crate) fn lacking(label: &str, side: Side) -> PyErr {
+    PyKeyError::new_err(match side {
+        Side::Both => format!("neither graph has a column '{label}'"),
+        Side::Left => format!("this graph has no column '{label}': derive it here too"),
+        Side::Right => format!("the other graph has no column '{label}': derive it there too"),
+    })
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use marey::lines;
 use marey_formats::hatchet;
@@ -10,23 +10,49 @@ use marey_model::context::NodeKind;
 use marey_query::graph::{self, Cells, Filter, NameStyle, Operator, Side, Threshold};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::error::{bad_filter, bad_metric, os_error, unreadable_bytes, unreadable_file};
+use crate::error::{bad_filter, bad_metric, lacking, os_error, unreadable_bytes, unreadable_file};
 use crate::{cells, devices, file};
 
 /// A profile's tree with its columns.
 ///
 /// Nodes have numbers from 0, in pre-order with siblings by name, and every list has one entry a
-/// node. Not to be used by two threads while one of them changes it.
-#[pyclass(module = "marey._engine")]
+/// node. Several threads may use it: each call sees the graph as it was when the call began.
+#[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Graph {
-    graph: graph::Graph,
+    /// Copied by who changes it while others read.
+    current: Mutex<Arc<graph::Graph>>,
 }
 
 impl From<graph::Graph> for Graph {
     fn from(graph: graph::Graph) -> Self {
-        Self { graph }
+        Arc::new(graph).into()
+    }
+}
+
+impl From<Arc<graph::Graph>> for Graph {
+    fn from(graph: Arc<graph::Graph>) -> Self {
+        Self { current: Mutex::new(graph) }
+    }
+}
+
+impl Graph {
+    /// The graph as it is now.
+    fn now(&self, py: Python<'_>) -> Arc<graph::Graph> {
+        Arc::clone(&self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T: Send>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut graph::Graph) -> T + Send,
+    ) -> T {
+        py.detach(|| {
+            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            change(Arc::make_mut(&mut current))
+        })
     }
 }
 
@@ -48,83 +74,91 @@ impl Graph {
 
     /// A graph of the same nodes and columns that changes alone.
     fn copy(&self, py: Python<'_>) -> Self {
-        py.detach(|| self.graph.clone()).into()
+        self.now(py).into()
     }
 
-    fn __len__(&self) -> usize {
-        self.graph.nodes().len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.now(py).nodes().len()
     }
 
     /// Names of the metrics that are added up into parents, unit included.
-    fn inclusive(&self) -> Vec<String> {
-        texts(self.graph.inclusive())
+    fn inclusive(&self, py: Python<'_>) -> Vec<String> {
+        texts(self.now(py).inclusive())
     }
 
     /// `name`, and the names of the other metrics, unit included.
-    fn exclusive(&self) -> Vec<String> {
-        texts([Arc::from("name")].into_iter().chain(self.graph.exclusive()))
+    fn exclusive(&self, py: Python<'_>) -> Vec<String> {
+        texts([Arc::from("name")].into_iter().chain(self.now(py).exclusive()))
     }
 
     /// The devices by family and number, as the file holds them; clocks are in kHz.
     fn device_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        devices::to_python(py, self.graph.devices())
+        devices::to_python(py, self.now(py).devices())
     }
 
     /// Describe the devices anew.
-    fn set_device_info(&mut self, device_info: &Bound<'_, PyDict>) -> PyResult<()> {
-        self.graph.set_devices(devices::from_python(device_info)?);
+    fn set_device_info(&self, py: Python<'_>, device_info: &Bound<'_, PyDict>) -> PyResult<()> {
+        let devices = devices::from_python(device_info)?;
+        self.change(py, |graph| graph.set_devices(devices));
         Ok(())
     }
 
     /// What each node is shown as.
-    fn names(&self) -> Vec<&str> {
-        self.graph.nodes().iter().map(|node| &*node.name).collect()
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.now(py).nodes().iter().map(|node| &*node.name))
     }
 
     /// What each node is called in the profile.
-    fn frames(&self) -> Vec<&str> {
-        self.graph.nodes().iter().map(|node| &*node.frame).collect()
+    fn frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.now(py).nodes().iter().map(|node| &*node.frame))
     }
 
     /// What each node stands for, where the profile says it.
-    fn kinds(&self) -> Vec<Option<&'static str>> {
-        self.graph.nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
+    fn kinds(&self, py: Python<'_>) -> Vec<Option<&'static str>> {
+        self.now(py).nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
     }
 
     /// The number of the node above each.
-    fn parents(&self) -> Vec<Option<usize>> {
-        self.graph.nodes().iter().map(|node| node.parent).collect()
+    fn parents(&self, py: Python<'_>) -> Vec<Option<usize>> {
+        self.now(py).nodes().iter().map(|node| node.parent).collect()
     }
 
     /// How many nodes are above each.
-    fn depths(&self) -> Vec<usize> {
-        self.graph.nodes().iter().map(|node| node.depth).collect()
+    fn depths(&self, py: Python<'_>) -> Vec<usize> {
+        self.now(py).nodes().iter().map(|node| node.depth).collect()
     }
 
     /// The number after the last one of each node's subtree.
-    fn ends(&self) -> Vec<usize> {
-        self.graph.nodes().iter().map(|node| node.end).collect()
+    fn ends(&self, py: Python<'_>) -> Vec<usize> {
+        self.now(py).nodes().iter().map(|node| node.end).collect()
     }
 
     /// Of which of two graphs each node is: `both`, `left` or `right`.
-    fn sides(&self) -> Vec<&'static str> {
+    fn sides(&self, py: Python<'_>) -> Vec<&'static str> {
         let word = |side| match side {
             Side::Both => "both",
             Side::Left => "left",
             Side::Right => "right",
         };
-        self.graph.nodes().iter().map(|node| word(node.side)).collect()
+        self.now(py).nodes().iter().map(|node| word(node.side)).collect()
     }
 
     /// The labels of all columns.
-    fn labels(&self) -> Vec<String> {
-        texts(self.graph.labels())
+    fn labels(&self, py: Python<'_>) -> Vec<String> {
+        texts(self.now(py).labels())
+    }
+
+    /// The label of the column that a name means: a label, a metric as `derive` finds it, or what
+    /// was derived under the name.
+    fn label(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        self.now(py).label_of(name).map_err(|error| bad_metric(&error))
     }
 
     /// A column: the bytes of 64-bit floats, NaN where there is no value, and whether all are
     /// whole; or a list of values and `None`.
     fn column<'py>(&self, py: Python<'py>, label: &str) -> PyResult<Bound<'py, PyAny>> {
-        match py.detach(|| self.graph.column(label)) {
+        let graph = self.now(py);
+        match py.detach(|| graph.column(label)) {
             Some(column) => cells::to_python(py, &column),
             None => Err(PyKeyError::new_err(label.to_owned())),
         }
@@ -133,40 +167,41 @@ impl Graph {
     /// Set a column from either form, or a metric's own values if that is its label.
     #[pyo3(signature = (label, values, are_whole=false))]
     fn set_column(
-        &mut self,
+        &self,
+        py: Python<'_>,
         label: &str,
         values: &Bound<'_, PyAny>,
         are_whole: bool,
     ) -> PyResult<()> {
-        let cells = cells::from_python(values, are_whole, self.graph.nodes().len())?;
-        self.graph.set_column(label, cells);
+        let cells = cells::from_python(values, are_whole, self.__len__(py))?;
+        self.change(py, |graph| graph.set_column(label, cells));
         Ok(())
     }
 
     /// Remove a column; metrics that are added up into parents are two.
-    fn remove_column(&mut self, label: &str) {
-        self.graph.remove_column(label);
+    fn remove_column(&self, py: Python<'_>, label: &str) {
+        self.change(py, |graph| graph.remove_column(label));
     }
 
     /// Add metrics up into parents anew, in place of sums that were set.
-    fn update_sums(&mut self) {
-        self.graph.update_sums();
+    fn update_sums(&self, py: Python<'_>) {
+        self.change(py, graph::Graph::update_sums);
     }
 
     /// Set what each node is shown as.
-    fn set_names(&mut self, names: Vec<String>) -> PyResult<()> {
-        let count = self.graph.nodes().len();
+    fn set_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
+        let count = self.__len__(py);
         if names.len() != count {
             let message = format!("{} names for {count} nodes", names.len());
             return Err(PyValueError::new_err(message));
         }
-        self.graph.set_names(names.into_iter().map(Arc::from));
+        self.change(py, |graph| graph.set_names(names.into_iter().map(Arc::from)));
         Ok(())
     }
 
     /// Show names in another style: `full`, `file_function_line`, `function_line` or
     /// `file_function`.
-    fn style_names(&mut self, style: &str) -> PyResult<()> {
+    fn style_names(&self, py: Python<'_>, style: &str) -> PyResult<()> {
         let style = match style {
             "full" => NameStyle::Full,
             "file_function_line" => NameStyle::FileFunctionLine,
@@ -174,17 +209,13 @@ impl Graph {
             "file_function" => NameStyle::FileFunction,
             _ => return Err(PyValueError::new_err(format!("unknown format of names: {style:?}"))),
         };
-        self.graph.style_names(style);
+        self.change(py, |graph| graph.style_names(style));
         Ok(())
     }
 
     /// Make a column for each metric; the labels, and what should be known about the figures.
-    fn derive(
-        &mut self,
-        py: Python<'_>,
-        metrics: Vec<String>,
-    ) -> PyResult<(Vec<String>, Vec<String>)> {
-        let derived = py.detach(|| self.graph.derive(&metrics));
+    fn derive(&self, py: Python<'_>, metrics: Vec<String>) -> PyResult<(Vec<String>, Vec<String>)> {
+        let derived = self.change(py, |graph| graph.derive(&metrics));
         let derived = derived.map_err(|error| bad_metric(&error))?;
         Ok((derived.labels, derived.notes))
     }
@@ -200,8 +231,9 @@ impl Graph {
         metric: &str,
     ) -> PyResult<Self> {
         let filter = filter(include, exclude, threshold);
-        let graph = py.detach(|| self.graph.filter(&filter, metric));
-        Ok(graph.map_err(|error| bad_filter(&error))?.into())
+        let graph = self.now(py);
+        let left = py.detach(|| graph.filter(&filter, metric));
+        Ok(left.map_err(|error| bad_filter(&error))?.into())
     }
 
     /// Whether the same filter keeps each node.
@@ -215,21 +247,24 @@ impl Graph {
         metric: &str,
     ) -> PyResult<Vec<bool>> {
         let filter = filter(include, exclude, threshold);
-        let is_kept = py.detach(|| self.graph.passing(&filter, metric));
+        let graph = self.now(py);
+        let is_kept = py.detach(|| graph.passing(&filter, metric));
         is_kept.map_err(|error| bad_filter(&error))
     }
 
     /// The graph of the nodes that are kept.
     fn squash(&self, py: Python<'_>, is_kept: Vec<bool>) -> PyResult<Self> {
-        let count = self.graph.nodes().len();
+        let graph = self.now(py);
+        let count = graph.nodes().len();
         if is_kept.len() != count {
             let message = format!("{} flags for {count} nodes", is_kept.len());
             return Err(PyValueError::new_err(message));
         }
-        Ok(py.detach(|| self.graph.squash(&is_kept)).into())
+        Ok(py.detach(|| graph.squash(&is_kept)).into())
     }
 
     /// Both graphs' nodes, with `self operator other` in the columns; `operator` is one of `+-*/`.
+    /// Without labels, in all; then only what this graph has made must be in the other, too.
     #[pyo3(signature = (other, operator, labels=None))]
     fn combine(
         &self,
@@ -245,13 +280,27 @@ impl Graph {
             "/" => Operator::Divide,
             _ => return Err(PyValueError::new_err(format!("unknown operator {operator:?}"))),
         };
-        let combined = py.detach(|| self.graph.combine(&other.graph, operator, labels.as_deref()));
-        Ok(combined.into())
+        let (left, right) = (self.now(py), other.now(py));
+        let label =
+            |name: String| left.label_of(&name).or_else(|_| right.label_of(&name)).unwrap_or(name);
+        let labels = labels.map(|names| names.into_iter().map(label).collect::<Vec<_>>());
+        let lacks = match &labels {
+            Some(labels) => left.lacking(&right, labels),
+            None => left.lacking(&right, &left.labels()),
+        };
+        if let Some((label, side)) = lacks {
+            return Err(lacking(&label, side));
+        }
+        Ok(py.detach(|| left.combine(&right, operator, labels.as_deref())).into())
     }
 
     /// What changed since `before`: four columns for each label.
-    fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> Self {
-        py.detach(|| self.graph.difference(&before.graph, &labels)).into()
+    fn difference(&self, py: Python<'_>, before: &Self, labels: Vec<String>) -> PyResult<Self> {
+        let (after, before) = (self.now(py), before.now(py));
+        if let Some((label, side)) = after.lacking(&before, &labels) {
+            return Err(lacking(&label, side));
+        }
+        Ok(py.detach(|| after.difference(&before, &labels)).into())
     }
 
     /// One line for each node above `depth`: its columns, with `precision` digits, and its name or
@@ -267,19 +316,19 @@ impl Graph {
         names: Option<Vec<String>>,
     ) -> PyResult<String> {
         if let Some(names) = names {
-            let mut renamed = self.copy(py);
-            renamed.set_names(names)?;
+            let renamed = self.copy(py);
+            renamed.set_names(py, names)?;
             return renamed.tree(py, labels, depth, precision, has_short_names, None);
         }
-        let column = |label: &String| {
-            self.graph.column(label).ok_or_else(|| PyKeyError::new_err(label.clone()))
-        };
+        let graph = self.now(py);
+        let column =
+            |label: &String| graph.column(label).ok_or_else(|| PyKeyError::new_err(label.clone()));
         let columns: Vec<Cells> = labels.iter().map(column).collect::<PyResult<_>>()?;
         let style = lines::Style { precision, has_short_names, has_marks: true };
         let mut text = Vec::new();
         py.detach(|| {
-            let rows = lines::Rows::new(&self.graph, lines::Order::Name, None, depth);
-            lines::write_tree(&mut text, &self.graph, &columns, &rows, style)
+            let rows = lines::Rows::new(&graph, lines::Order::Name, None, depth);
+            lines::write_tree(&mut text, &graph, &columns, &rows, style)
         })?;
         Ok(String::from_utf8(text)?)
     }
@@ -287,15 +336,17 @@ impl Graph {
     /// Write a file, whole or not at all; `format` is `hatchet` or `hatchet_msgpack`.
     fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let format = file::format(format)?;
-        let written = py.detach(|| file::write(&self.graph.to_profile(), format, &path));
+        let graph = self.now(py);
+        let written = py.detach(|| file::write(&graph.to_profile(), format, &path));
         written.map_err(|error| os_error(error, &path))
     }
 
     /// The content of such a file.
     fn to_bytes<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
         let format = file::format(format)?;
+        let graph = self.now(py);
         let mut content = Vec::new();
-        py.detach(|| hatchet::write(&self.graph.to_profile(), format, &mut content))?;
+        py.detach(|| hatchet::write(&graph.to_profile(), format, &mut content))?;
         Ok(PyBytes::new(py, &content))
     }
 }

@@ -1,8 +1,10 @@
 //! The command line: the verbs and their dispatch.
 
 use std::ffi::OsString;
+use std::path::Path;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::output::{Output, Stop};
@@ -46,27 +48,21 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     if args.get(1).is_some_and(|verb| verb == "view") {
         view::respell_diff(&mut args);
     }
-    match Cli::try_parse_from(args) {
+    match Cli::try_parse_from(&args) {
         Ok(cli) => finish(|output| dispatch(&cli.verb, output)),
-        Err(usage) => refuse(&usage),
+        Err(usage) => match args.get(1).map(Path::new) {
+            Some(file) if usage.kind() == ErrorKind::InvalidSubcommand && file.is_file() => {
+                finish(|_| Err(run::no_program(file).into()))
+            }
+            _ => refuse(&usage),
+        },
     }
 }
 
-/// Runs the command line of `marey-viewer`, program name first, and gives the exit code. Its
-/// arguments are those of `marey view`.
+/// Runs the command line of `marey-viewer`, program name first, which is `marey view` by another
+/// name, and gives the exit code.
 pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let mut args: Vec<OsString> = args.into_iter().collect();
-    view::respell_diff(&mut args);
-    let parsed = viewer_command().try_get_matches_from(args);
-    match parsed.and_then(|matches| ViewArgs::from_arg_matches(&matches)) {
-        Ok(args) => finish(|output| view::view(&args, output)),
-        Err(usage) => refuse(&usage),
-    }
-}
-
-fn viewer_command() -> Command {
-    let command = Command::new("marey-viewer").version(env!("CARGO_PKG_VERSION"));
-    ViewArgs::augment_args(command).about("Show profiles as trees")
+    main(["marey", "view"].map(OsString::from).into_iter().chain(args.into_iter().skip(1)))
 }
 
 fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
@@ -100,6 +96,5 @@ mod tests {
     #[test]
     fn the_declarations_are_sound() {
         Cli::command().debug_assert();
-        viewer_command().debug_assert();
     }
 }

@@ -4,8 +4,8 @@
 //! that cannot be read. Data goes to stdout and everything else to stderr.
 //!
 //! **Constraints.** This crate works outside the profiled process and never links the recorder or
-//! Python; it shows what others computed and does no arithmetic beyond formatting. It ends no
-//! process, prints through one writer, and forbids unsafe code.
+//! Python. It shows what others computed: its own arithmetic is units, shares and counts of what is
+//! on the screen. It ends no process, prints through one writer, and forbids unsafe code.
 //!
 //! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree,
 //! for the Python package too.

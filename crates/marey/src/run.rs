@@ -3,11 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
 
 use crate::output::Failure;
+use crate::view::printable;
 
 const PYTHON: &str = "python3";
 
@@ -39,9 +41,20 @@ pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
 /// or a slash.
 fn is_bare_run(first: &str) -> bool {
     let is_ours = matches!(first, "-h" | "--help" | "-V" | "--version");
-    let is_path = first.contains('/')
-        || [".py", ".pyc", ".pyz", ".zip"].iter().any(|end| first.ends_with(end));
-    !is_ours && (first.starts_with('-') || first == "pytest" || is_path)
+    let ends_with = |ends: &[&str]| ends.iter().any(|end| first.ends_with(end));
+    let is_path = first.contains('/') || ends_with(&[".py", ".pyc", ".pyz", ".zip"]);
+    let is_target = first.starts_with('-') || first == "pytest" || is_path;
+    !is_ours && is_target && !ends_with(&[".hatchet", ".hatchet_msgpack"])
+}
+
+/// Says that a file can only be meant for `marey view`.
+pub(crate) fn no_program(file: &Path) -> Failure {
+    let file = file.to_string_lossy();
+    let file = printable(&file);
+    Failure {
+        message: format!("`{file}` is no Python program"),
+        hint: Some(format!("marey view {file}")),
+    }
 }
 
 /// Replaces this process by `python3 -m marey run …`; comes back only if that is impossible.
@@ -88,6 +101,8 @@ mod tests {
             ("marey -- ./launch.sh", "marey run -- -- ./launch.sh"),
             ("marey run --help", "marey run -- --help"),
             ("marey view x.py", "marey view x.py"),
+            ("marey runs/x.hatchet", "marey runs/x.hatchet"),
+            ("marey ./x.hatchet_msgpack", "marey ./x.hatchet_msgpack"),
             ("marey --help", "marey --help"),
             ("marey", "marey"),
         ] {

@@ -4,11 +4,13 @@
 //! same question gets the same numbers: siblings are ordered by name, metrics that stand on the
 //! root are added up into parents, filters attach what is left to the nearest node above it.
 
+mod by_node;
 mod column;
 mod derive;
 mod filter;
 mod find;
 mod layout;
+mod limit;
 mod names;
 mod profile;
 mod squash;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use marey_model::context::{METADATA_STATE, METADATA_STATE_PREFIX, NodeKind};
 use marey_model::profile::{Device, Meta, Metric, NodeId, Profile};
 
+pub use by_node::CellsByNode;
 pub use column::{Cells, Column, INCLUSIVE};
 pub use derive::{Derived, unit_secs};
 pub use filter::{Filter, FilterError, Threshold};

@@ -1,11 +1,12 @@
 //! Several graphs as one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
 
 use super::column::{self, Cells, Column, INCLUSIVE};
+use super::find::MetricError;
 use super::{Graph, Node, Own, Side};
 
 /// What is done with two values.
@@ -58,6 +59,45 @@ impl Compared {
 }
 
 impl Graph {
+    /// The label of the column that a name means: of one that is called so, else of the metric, as
+    /// [`Graph::derive`] finds it, else of what was derived under the name.
+    ///
+    /// # Errors
+    /// [`MetricError::Unknown`] if there is no such column.
+    pub fn label_of(&self, name: &str) -> Result<String, MetricError> {
+        let labels = self.labels();
+        let has = |label: &str| labels.iter().any(|known| **known == *label);
+        let derived = || Some(format!("{name}{INCLUSIVE}")).filter(|label| has(label));
+        if has(name) {
+            return Ok(name.to_owned());
+        }
+        let found = self.find(name).map(|found| found.label).filter(|label| has(label));
+        found.or_else(derived).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The first of `labels` in which the two graphs cannot be combined, and who lacks it: both, or
+    /// one where it is no metric of the other's profile but derived or set there.
+    pub fn lacking<L: AsRef<str>>(&self, right: &Self, labels: &[L]) -> Option<(String, Side)> {
+        let all = [self.labels(), right.labels()];
+        let [left_has, right_has] = all
+            .each_ref()
+            .map(|labels| labels.iter().map(|label| &**label).collect::<HashSet<_>>());
+        let is_made = |graph: &Self, label: &str| {
+            !graph.own.iter().any(|own| &*own.metric.key == label)
+                && !graph.is_sum(label)
+                && graph.numbers(label).is_ok()
+        };
+        labels.iter().map(AsRef::as_ref).find_map(|label| {
+            let lacks = match (left_has.contains(label), right_has.contains(label)) {
+                (false, false) => Side::Both,
+                (true, false) if is_made(self, label) => Side::Right,
+                (false, true) if is_made(right, label) => Side::Left,
+                _ => return None,
+            };
+            Some((label.to_owned(), lacks))
+        })
+    }
+
     /// Both graphs' nodes, with `self operator right` in the columns `labels`; or in all, and in the
     /// metrics below them, which a filter adds up anew.
     ///
@@ -154,7 +194,7 @@ pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
 
 fn union_of_labels(graphs: &[&Graph]) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for label in graphs.iter().flat_map(|graph| graph.labels()) {
         if seen.insert(label.clone()) {
             labels.push(label.to_string());

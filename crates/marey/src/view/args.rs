@@ -30,7 +30,8 @@ const DEFAULT_LEVELS: usize = 100;
 
 /// Arguments of `marey view`.
 #[derive(Args)]
-#[command(after_help = EXAMPLES, infer_long_args = true, args_override_self = true)]
+#[command(version, display_name = "marey view", after_help = EXAMPLES)]
+#[command(infer_long_args = true, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ViewArgs {
     /// Files to show, `.hatchet` or `.hatchet_msgpack`; several stand side by side

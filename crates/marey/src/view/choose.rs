@@ -1,17 +1,25 @@
 //! Which metrics are shown.
 
-use marey_model::wall;
-use marey_query::graph::{Graph, MetricError, short_word, without_unit};
+use std::collections::HashSet;
 
-use super::units::Unit;
+use marey_model::wall;
+use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_word, without_unit};
+
+use super::units::{Grouped, Unit};
+use crate::output::Failure;
 
 /// What a graph says at a glance, in the order of the columns: the wall metrics, then Proton's own
 /// of GPU kernels.
 const AT_A_GLANCE: [&str; 7] =
     [wall::TOTAL, wall::SELF, wall::COUNT, wall::P50, wall::P99, "time (ns)", "count"];
 
-/// What Proton appends to the name of a metric that is added up into parents.
-const INCLUSIVE: &str = " (inc)";
+/// How many metrics of a file show at a glance that has none of those.
+const MAX_AT_A_GLANCE: usize = 8;
+
+/// A table of more columns than the first is refused if it has more cells than the second, unless
+/// somebody asked for the metrics by name.
+const MAX_COLUMNS: usize = 1_000;
+const MAX_CELLS: usize = 50_000_000;
 
 /// Metrics to show.
 pub(super) enum Wanted<'a> {
@@ -21,6 +29,16 @@ pub(super) enum Wanted<'a> {
     AtAGlance,
     /// All that the file has.
     All,
+}
+
+/// The metrics to show.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Choice {
+    pub(super) metrics: Vec<Chosen>,
+    /// What should be known of them, each in a line.
+    pub(super) notes: Vec<String>,
+    /// How many the file has that would suit as well.
+    pub(super) more: usize,
 }
 
 /// A metric to show.
@@ -64,28 +82,49 @@ impl Chosen {
     }
 }
 
-/// The metrics that are wanted, derived where need be, and what should be known of them.
-pub(super) fn choose(
-    graph: &mut Graph,
-    wanted: &Wanted<'_>,
-) -> Result<(Vec<Chosen>, Vec<String>), MetricError> {
+/// The metrics that are wanted, derived where need be.
+pub(super) fn choose(graph: &mut Graph, wanted: &Wanted<'_>) -> Result<Choice, MetricError> {
     match wanted {
         Wanted::Asked(names) => {
             let derived = graph.derive(names)?;
             let pairs = derived.labels.into_iter().zip(names);
-            let chosen = pairs.map(|(label, name)| Chosen::asked(label, name));
-            Ok((chosen.collect(), derived.notes))
+            let metrics = pairs.map(|(label, name)| Chosen::asked(label, name)).collect();
+            Ok(Choice { metrics, notes: derived.notes, more: 0 })
         }
-        Wanted::AtAGlance => Ok((at_a_glance(graph), Vec::new())),
-        Wanted::All => Ok((all(graph), Vec::new())),
+        Wanted::AtAGlance => Ok(at_a_glance(all(graph))),
+        Wanted::All => Ok(Choice { metrics: all(graph), ..Choice::default() }),
     }
 }
 
-fn at_a_glance(graph: &Graph) -> Vec<Chosen> {
-    let all = all(graph);
+/// Those of `all` that everybody knows, or else the first ones.
+pub(super) fn at_a_glance(mut all: Vec<Chosen>) -> Choice {
     let find = |wanted: &&str| all.iter().find(|chosen| key(&chosen.label) == *wanted).cloned();
-    let glance: Vec<Chosen> = AT_A_GLANCE.iter().filter_map(find).collect();
-    if glance.is_empty() { all } else { glance }
+    let known: Vec<Chosen> = AT_A_GLANCE.iter().filter_map(find).collect();
+    if !known.is_empty() {
+        return Choice { metrics: known, ..Choice::default() };
+    }
+    let more = all.len().saturating_sub(MAX_AT_A_GLANCE);
+    all.truncate(MAX_AT_A_GLANCE);
+    Choice { metrics: all, notes: Vec::new(), more }
+}
+
+/// Each metric once, whatever names it was asked for by.
+pub(super) fn distinct<'a>(metrics: impl IntoIterator<Item = &'a Chosen>) -> Vec<Chosen> {
+    let mut seen = HashSet::new();
+    metrics.into_iter().filter(|metric| seen.insert(&*metric.label)).cloned().collect()
+}
+
+/// Refuses what would be huge though the file is not.
+pub(super) fn check_size(wanted: &Wanted<'_>, columns: usize, rows: usize) -> Result<(), Failure> {
+    let cells = columns.saturating_mul(rows);
+    if matches!(wanted, Wanted::Asked(_)) || columns <= MAX_COLUMNS || cells <= MAX_CELLS {
+        return Ok(());
+    }
+    let [columns, rows, cells] = [columns, rows, cells].map(|count| Grouped(count as i128));
+    Err(Failure {
+        message: format!("{columns} columns for {rows} nodes are {cells} cells"),
+        hint: Some("choose metrics with --metrics".into()),
+    })
 }
 
 fn all(graph: &Graph) -> Vec<Chosen> {
@@ -138,12 +177,40 @@ mod tests {
     fn a_file_without_known_metrics_shows_all_it_has() {
         let mut graph = fixture::graph();
         let labels = |wanted| -> Vec<String> {
-            let (chosen, _) = choose(&mut graph.clone(), &wanted).unwrap();
-            chosen.into_iter().map(|chosen| chosen.label).collect()
+            let choice = choose(&mut graph.clone(), &wanted).unwrap();
+            choice.metrics.into_iter().map(|chosen| chosen.label).collect()
         };
         assert_eq!(labels(Wanted::AtAGlance), ["time (ns)"]);
         assert_eq!(labels(Wanted::All), ["time (ns)", "note", "shape"]);
         assert_eq!(labels(Wanted::Asked(vec!["shape", "note"])), ["shape", "note"]);
         assert!(choose(&mut graph, &Wanted::Asked(vec!["nope"])).is_err());
+    }
+
+    #[test]
+    fn of_many_unknown_metrics_the_first_are_shown() {
+        let many = |count: usize| (0..count).map(|at| Chosen::of_file(format!("m{at}"))).collect();
+        let all = at_a_glance(many(8));
+        assert_eq!((all.metrics.len(), all.more), (8, 0));
+        let first = at_a_glance(many(20));
+        assert_eq!((first.metrics.len(), first.more), (8, 12));
+        assert_eq!(first.metrics[7].label, "m7");
+    }
+
+    #[test]
+    fn a_metric_of_two_names_is_one() {
+        let chosen = |asked| Chosen::asked("time (ns) (inc)".into(), asked);
+        let other = Chosen::of_file("count".into());
+        let metrics = [chosen("time"), other.clone(), chosen("Time")];
+        assert_eq!(distinct(&metrics), [chosen("time"), other]);
+    }
+
+    #[test]
+    fn only_a_choice_may_be_huge() {
+        assert!(check_size(&Wanted::All, 1_000, 1_000_000).is_ok());
+        assert!(check_size(&Wanted::All, 10_000, 5_000).is_ok());
+        let refused = check_size(&Wanted::All, 10_000, 5_001).unwrap_err();
+        assert_eq!(refused.message, "10,000 columns for 5,001 nodes are 50,010,000 cells");
+        assert_eq!(refused.hint.as_deref(), Some("choose metrics with --metrics"));
+        assert!(check_size(&Wanted::Asked(vec!["m"]), 10_000, 5_001).is_ok());
     }
 }

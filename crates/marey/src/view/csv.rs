@@ -6,7 +6,7 @@ use std::path::Path;
 use csv::{ErrorKind, Writer};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Cells, Compared, Graph};
+use marey_query::graph::{Compared, Graph};
 
 use super::choose::Chosen;
 use super::columns::change;
@@ -54,7 +54,8 @@ fn write_part<W: Write>(
     labels: &[String],
     is_difference: bool,
 ) -> csv::Result<()> {
-    let columns: Vec<Option<Cells>> = labels.iter().map(|label| part.graph.column(label)).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let cells = part.graph.cells_by_node(&labels);
     let file = part.file.to_string_lossy();
     let mut cell = String::new();
     for row in &part.rows.rows {
@@ -72,9 +73,10 @@ fn write_part<W: Write>(
         if is_difference {
             writer.write_field(change(node.side).unwrap_or_default())?;
         }
-        for cells in &columns {
+        let mut values = cells.of(row.node).peekable();
+        for column in 0..labels.len() {
             cell.clear();
-            if let Some(value) = cells.as_ref().and_then(|cells| cells.get(row.node)) {
+            if let Some((_, value)) = values.next_if(|(at, _)| *at == column) {
                 push_value(&mut cell, &value);
             }
             writer.write_field(&cell)?;

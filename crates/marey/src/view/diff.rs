@@ -6,7 +6,7 @@ use std::path::Path;
 use marey_query::graph::{Compared, Filter, Graph, Operator};
 
 use super::args::{Form, ViewArgs};
-use super::choose::{Chosen, Wanted};
+use super::choose::{Chosen, Wanted, at_a_glance, check_size, distinct};
 use super::columns::Column;
 use super::largest::Largest;
 use super::load::{Loaded, quoted};
@@ -16,13 +16,25 @@ use super::units::printable;
 use super::{csv, json, load, report};
 use crate::output::{Failure, Output, Stop};
 
+/// Before, after, difference and ratio.
+const COLUMNS_A_METRIC: usize = 4;
+
 /// Shows the one file beside `before`.
 pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Result<(), Stop> {
     let form = args.form(output.is_terminal);
     let wanted = args.wanted(form);
-    let mut after = Loaded::new(&args.files[0], &wanted)?;
-    let mut before = Loaded::new(before, &wanted)?;
+    let of_each = match &wanted {
+        Wanted::Asked(_) => &wanted,
+        Wanted::AtAGlance | Wanted::All => &Wanted::All,
+    };
+    let mut after = Loaded::new(&args.files[0], of_each)?;
+    let mut before = Loaded::new(before, of_each)?;
     agree(&mut after, &mut before, &wanted)?;
+    if matches!(form, Form::Json | Form::Csv) {
+        after.metrics = distinct(&after.metrics);
+        let rows = after.graph.nodes().len().max(before.graph.nodes().len());
+        check_size(&wanted, COLUMNS_A_METRIC * after.metrics.len(), rows)?;
+    }
     if form == Form::Lines {
         (after, before) = both(after, before, &args.filter())?;
         write_lines(args, output, &after, &before)?;
@@ -39,6 +51,7 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
         let difference = Difference { after: &after, before: &before, graph, union_count };
         difference.write(args, form, output)?;
     }
+    report::note_more(output, "", after.more)?;
     for shown in [&after, &before] {
         let whose = format!("{}: ", quoted(shown.file));
         for note in &shown.notes {
@@ -80,11 +93,9 @@ fn agree(
         }
         return Ok(());
     }
-    let is_common = |metric: &Chosen| {
-        let is_number = |side: &Loaded<'_>| side.graph.numbers(&metric.label).is_ok();
-        is_number(after) && is_number(before)
-    };
-    let common: Vec<Chosen> = after.metrics.iter().filter(|one| is_common(one)).cloned().collect();
+    let numeric = [after.graph.numeric(), before.graph.numeric()];
+    let is_common = |metric: &&Chosen| numeric.iter().all(|labels| labels.contains(&metric.label));
+    let common: Vec<Chosen> = after.metrics.iter().filter(is_common).cloned().collect();
     if common.is_empty() {
         return Err(Failure {
             message: format!(
@@ -95,8 +106,14 @@ fn agree(
             hint: None,
         });
     }
-    after.metrics.clone_from(&common);
-    before.metrics = common;
+    (after.metrics, after.more) = match wanted {
+        Wanted::AtAGlance => {
+            let choice = at_a_glance(common);
+            (choice.metrics, choice.more)
+        }
+        Wanted::All | Wanted::Asked(_) => (common, 0),
+    };
+    before.metrics.clone_from(&after.metrics);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use marey_query::graph::{Filter, Graph, side_by_side};
 
 use super::args::{Form, ViewArgs};
-use super::choose::Chosen;
+use super::choose::{Chosen, check_size, distinct};
 use super::columns::Column;
 use super::largest::Largest;
 use super::load::{Loaded, quoted};
@@ -34,7 +34,12 @@ pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     match (form, &loaded[..]) {
         (_, []) => {}
         (Form::Json, _) => write_json(args, output, &loaded)?,
-        (Form::Csv, _) => write_csv(args, output, &loaded)?,
+        (Form::Csv, _) => {
+            let metrics = metrics_of_all(&loaded);
+            let rows = loaded.iter().map(|shown| shown.graph.nodes().len()).sum();
+            check_size(&wanted, metrics.len(), rows)?;
+            write_csv(args, output, &loaded, &metrics)?;
+        }
         (_, [one]) => write_one(args, output, form, one)?,
         _ => write_several(args, output, form, &loaded)?,
     }
@@ -62,7 +67,8 @@ fn those_that_work<T>(
 fn write_json(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io::Result<()> {
     for shown in loaded {
         let rows = rows(args, Form::Json, shown);
-        let Loaded { file, graph, metrics, .. } = shown;
+        let Loaded { file, graph, .. } = shown;
+        let metrics = &distinct(&shown.metrics);
         let hidden = shown.hidden + graph.nodes().len() - rows.len();
         json::Document { file, before: None, graph, metrics, rows: &rows, hidden }
             .write(output.data())?;
@@ -70,13 +76,18 @@ fn write_json(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io
     Ok(())
 }
 
-fn write_csv(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io::Result<()> {
+fn write_csv(
+    args: &ViewArgs,
+    output: &mut Output,
+    loaded: &[Loaded<'_>],
+    metrics: &[Chosen],
+) -> io::Result<()> {
     let rows: Vec<Rows> = loaded.iter().map(|shown| rows(args, Form::Csv, shown)).collect();
     let parts = loaded.iter().zip(&rows);
     let parts: Vec<csv::Part<'_>> = parts
         .map(|(shown, rows)| csv::Part { file: shown.file, graph: &shown.graph, rows })
         .collect();
-    csv::write(output.data(), &parts, &metrics_of_all(loaded), false)
+    csv::write(output.data(), &parts, metrics, false)
 }
 
 fn rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
@@ -178,13 +189,7 @@ fn write_table(
 
 /// Every metric that a file shows, once.
 fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<Chosen> {
-    let mut all: Vec<Chosen> = Vec::new();
-    for metric in loaded.iter().flat_map(|shown| &shown.metrics) {
-        if !all.iter().any(|known| known.label == metric.label) {
-            all.push(metric.clone());
-        }
-    }
-    all
+    distinct(loaded.iter().flat_map(|shown| &shown.metrics))
 }
 
 /// Says what the text does not show; JSON and CSV leave that to JSON's own fields.
@@ -196,6 +201,7 @@ fn report_rest(
 ) -> io::Result<()> {
     let whose = if has_others { format!("{}: ", quoted(shown.file)) } else { String::new() };
     let meta = shown.graph.meta();
+    report::note_more(output, &whose, shown.more)?;
     for note in &shown.notes {
         output.warning(format_args!("{whose}{}", super::units::printable(note)))?;
     }

@@ -1,4 +1,5 @@
-//! Rows as JSON, for programs. Values are in the units that their labels name.
+//! Rows as JSON, for programs. Values are in the units that their labels name. JSON has no numbers
+//! that are not finite: infinity is a text, and what is no number is null.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,7 +8,7 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Meta, Overhead, Process};
-use marey_query::graph::{Cells, Compared, Graph};
+use marey_query::graph::{Cells, CellsByNode, Compared, Graph};
 use serde::{Serialize, Serializer};
 
 use super::choose::Chosen;
@@ -75,9 +76,9 @@ struct Nodes<'a> {
     columns: Columns<'a>,
 }
 
-/// A metric's label and its cells, or those of what became of it.
+/// The metrics' labels with their cells, or with those of what became of each.
 enum Columns<'a> {
-    Values(Vec<(&'a str, Cells)>),
+    Values { labels: Vec<&'a str>, cells: CellsByNode<'a> },
     Changes(Vec<(&'a str, [(&'static str, Cells); 4])>),
 }
 
@@ -109,6 +110,8 @@ struct Row<'a> {
 
 struct Value(MetricValue);
 
+struct Real(f64);
+
 impl Document<'_> {
     /// Writes one object on one line.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
@@ -128,12 +131,14 @@ impl Document<'_> {
     }
 
     fn columns(&self) -> Columns<'_> {
-        let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
-        let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
         let labels = self.metrics.iter().map(|metric| &*metric.label);
         if self.before.is_none() {
-            return Columns::Values(labels.map(|label| (label, cells(label))).collect());
+            let labels: Vec<&str> = labels.collect();
+            let cells = self.graph.cells_by_node(&labels);
+            return Columns::Values { labels, cells };
         }
+        let none = || Cells::Values(vec![None; self.graph.nodes().len()]);
+        let cells = |label: &str| self.graph.column(label).unwrap_or_else(none);
         let four = |label: &str| {
             let of = Compared::of(label);
             [
@@ -206,9 +211,8 @@ impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let node = self.node;
         match self.columns {
-            Columns::Values(columns) => serializer.collect_map(
-                columns.iter().filter_map(|(label, cells)| Some((label, Value(cells.get(node)?)))),
-            ),
+            Columns::Values { labels, cells } => serializer
+                .collect_map(cells.of(node).map(|(column, value)| (labels[column], Value(value)))),
             Columns::Changes(columns) => serializer
                 .collect_map(columns.iter().map(|(label, cells)| (label, Row { cells, node }))),
         }
@@ -226,10 +230,23 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             MetricValue::Int(value) => serializer.serialize_i64(*value),
-            MetricValue::Float(value) => serializer.serialize_f64(*value),
+            MetricValue::Float(value) => Real(*value).serialize(serializer),
             MetricValue::Text(value) => serializer.serialize_str(value),
             MetricValue::Ints(values) => values.serialize(serializer),
-            MetricValue::Floats(values) => values.serialize(serializer),
+            MetricValue::Floats(values) => {
+                serializer.collect_seq(values.iter().map(|value| Real(*value)))
+            }
+        }
+    }
+}
+
+impl Serialize for Real {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            f64::INFINITY => serializer.serialize_str("Infinity"),
+            f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
+            // Null, if it is no number.
+            value => serializer.serialize_f64(value),
         }
     }
 }

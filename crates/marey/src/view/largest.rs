@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use marey_query::graph::{Cells, Filter, FilterError, Graph, Threshold};
+use marey_query::graph::{Graph, Threshold};
 
 use super::load::{Loaded, cannot_filter, cannot_show};
 use crate::output::Failure;
@@ -23,39 +23,24 @@ impl<'a> Largest<'a> {
     /// A percentage is one of the largest whole.
     pub(super) fn new(threshold: Threshold, sides: &[&'a Loaded<'a>]) -> Result<Self, Failure> {
         let label = sides[0].metrics.first().map_or("", |metric| &metric.label);
-        let limit = match threshold {
-            Threshold::Value(limit) => limit,
-            Threshold::Percent(percent) => largest_whole(sides)? * percent / 100.0,
-        };
+        let limit = threshold.limit(wholes(sides)?);
         Ok(Self { file: sides[0].file, label, limit })
     }
 
     /// What is left of `graph`, in which the metric of each profile has one of these labels.
     pub(super) fn narrow(&self, graph: &Graph, labels: &[String]) -> Result<Graph, Failure> {
-        self.reaching(graph, labels).map_err(|error| cannot_filter(self.file, &error))
-    }
-
-    fn reaching(&self, graph: &Graph, labels: &[String]) -> Result<Graph, FilterError> {
-        let mut largest = vec![f64::NAN; graph.nodes().len()];
-        for label in labels {
-            for (largest, value) in largest.iter_mut().zip(graph.numbers(label)?) {
-                *largest = largest.max(value);
-            }
-        }
-        let mut graph = graph.clone();
-        graph.set_column(self.label, Cells::Numbers { values: largest, are_whole: false });
-        let threshold = Some(Threshold::Value(self.limit));
-        graph.filter(&Filter { threshold, ..Filter::default() }, self.label)
+        let left = graph.filter_any(labels, self.limit, self.label);
+        left.map_err(|error| cannot_filter(self.file, &error))
     }
 }
 
-fn largest_whole(sides: &[&Loaded<'_>]) -> Result<f64, Failure> {
-    let mut largest = f64::NAN;
+fn wholes(sides: &[&Loaded<'_>]) -> Result<Vec<f64>, Failure> {
+    let mut wholes = Vec::new();
     for side in sides {
         let Some(metric) = side.metrics.first() else { continue };
         let values = side.graph.numbers(&metric.label);
         let values = values.map_err(|error| cannot_show(side.file, &error))?;
-        largest = largest.max(side.graph.whole(&metric.label, &values));
+        wholes.push(side.graph.whole(&metric.label, &values));
     }
-    Ok(largest)
+    Ok(wholes)
 }

@@ -5,10 +5,16 @@ use std::path::Path;
 use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
 
-use super::choose::{Chosen, Wanted, choose};
-use super::units::printable;
+use super::choose::{Choice, Chosen, Wanted, choose};
+use super::units::{Grouped, printable};
 use crate::output::Failure;
 use crate::progress::Reading;
+
+/// What the reader says it expects of a file's first word.
+const FIRST_WORD: &str = "the list [ROOT, DEVICES]";
+
+/// Most names in a hint.
+const MAX_LISTED: usize = 20;
 
 /// A file as it is shown.
 pub(super) struct Loaded<'a> {
@@ -17,6 +23,8 @@ pub(super) struct Loaded<'a> {
     pub(super) metrics: Vec<Chosen>,
     /// What should be known of the metrics, each in a line.
     pub(super) notes: Vec<String>,
+    /// Metrics that would suit as well as those.
+    pub(super) more: usize,
     /// Nodes that the filter left out.
     pub(super) hidden: usize,
 }
@@ -24,9 +32,9 @@ pub(super) struct Loaded<'a> {
 impl<'a> Loaded<'a> {
     pub(super) fn new(file: &'a Path, wanted: &Wanted<'_>) -> Result<Self, Failure> {
         let mut graph = open(file)?;
-        let (metrics, notes) =
+        let Choice { metrics, notes, more } =
             choose(&mut graph, wanted).map_err(|error| cannot_show(file, &error))?;
-        Ok(Self { file, graph, metrics, notes, hidden: 0 })
+        Ok(Self { file, graph, metrics, notes, more, hidden: 0 })
     }
 
     /// Leaves what the filter leaves. A threshold is one of the first metric.
@@ -61,7 +69,7 @@ fn read_hint(error: &ReadError) -> Option<&'static str> {
     };
     match cause {
         Cause::NewerVersion { .. } => Some("update marey"),
-        Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { .. } => {
+        Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { expected: FIRST_WORD, .. } => {
             Some("`marey view` reads .hatchet and .hatchet_msgpack files")
         }
         _ => None,
@@ -76,8 +84,14 @@ pub(super) fn quoted(file: &Path) -> String {
 pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
     let file = quoted(file);
     match error {
-        MetricError::Unknown { metric, nearest, available, .. } => Failure {
-            message: format!("{file} has no metric `{}`", printable(metric)),
+        MetricError::Unknown { metric, wanted_for, nearest, available } => Failure {
+            message: match (printable(metric), wanted_for) {
+                (metric, None) => format!("{file} has no metric `{metric}`"),
+                (metric, Some(derived)) => {
+                    let derived = printable(derived);
+                    format!("`{derived}` needs `{metric}`, which {file} does not have")
+                }
+            },
             hint: Some(if !nearest.is_empty() {
                 format!("did you mean {}?", listed(nearest))
             } else if available.is_empty() {
@@ -119,9 +133,13 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
 }
 
 fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<String> =
-        names.into_iter().map(|name| format!("`{}`", printable(name))).collect();
-    names.join(", ")
+    let mut names = names.into_iter().map(|name| format!("`{}`", printable(name)));
+    let shown: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
+    let shown = shown.join(", ");
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {} more: see --list", Grouped(more as i128)),
+    }
 }
 
 fn on_one_line(text: &str) -> String {
@@ -139,6 +157,7 @@ mod tests {
             let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
             let error = MetricError::Unknown {
                 metric: "tme".into(),
+                wanted_for: None,
                 nearest: owned(nearest),
                 available: owned(available),
             };
@@ -149,6 +168,26 @@ mod tests {
         assert_eq!(failure(&["time", "time/s"], &["x"]), "did you mean `time`, `time/s`?");
         assert_eq!(failure(&[], &["x", "y", "y/s"]), "it has `x`, `y`");
         assert_eq!(failure(&[], &[]), "the file has no metrics");
+    }
+
+    #[test]
+    fn a_hint_names_no_more_than_twenty_metrics() {
+        let names: Vec<String> = (0..1020).map(|at| format!("m{at}")).collect();
+        assert!(listed(&names[..20]).ends_with(", `m19`"));
+        assert!(listed(&names).ends_with(", `m19` and 1,000 more: see --list"));
+    }
+
+    #[test]
+    fn a_source_that_is_missing_is_named_with_what_needs_it() {
+        let error = MetricError::Unknown {
+            metric: "time".into(),
+            wanted_for: Some("util".into()),
+            nearest: vec!["total".into()],
+            available: Vec::new(),
+        };
+        let failure = cannot_show(Path::new("a.hatchet"), &error);
+        assert_eq!(failure.message, "`util` needs `time`, which `a.hatchet` does not have");
+        assert_eq!(failure.hint.unwrap(), "did you mean `total`?");
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod units;
 use std::io::Write;
 
 pub(crate) use args::{ViewArgs, respell_diff};
+pub(crate) use units::printable;
 
 use crate::output::{Output, Stop, Style};
 

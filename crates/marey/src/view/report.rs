@@ -65,6 +65,16 @@ pub(super) fn note_hidden(
     Ok(())
 }
 
+/// Says how many metrics are left out where nobody chose. `whose` names the file if there are
+/// several.
+pub(super) fn note_more(output: &mut Output, whose: &str, more: usize) -> io::Result<()> {
+    match more {
+        0 => Ok(()),
+        1 => output.note(format_args!("{whose}1 more metric: see --list")),
+        _ => output.note(format_args!("{whose}{} more metrics: see --list", Grouped(more as i128))),
+    }
+}
+
 /// Says what was lost. `whose` names the file if there are several.
 pub(super) fn warn_of_losses(output: &mut Output, whose: &str, meta: &Meta) -> io::Result<()> {
     for (cause, count) in meta.losses.iter().filter(|(_, count)| *count > 0) {

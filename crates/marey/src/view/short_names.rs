@@ -1,53 +1,90 @@
 //! What files are called beside each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// For each file the shortest part of its path that no other file shares: its name without the
-/// ending, its name, then with folders.
+/// For each file the shortest part of its path that tells it from all others: its name without the
+/// ending, its name, then with folders. A part that also another file could be called by is no
+/// file's name.
 pub(super) fn short_names(files: &[&Path]) -> Vec<String> {
     let forms: Vec<Vec<String>> = files.iter().map(|file| forms_of(file)).collect();
-    let longest = forms.iter().map(Vec::len).max().unwrap_or_default();
-    let mut names: Vec<Option<String>> = vec![None; files.len()];
-    for length in 0..longest {
-        let at_length = |forms: &Vec<String>| forms[length.min(forms.len() - 1)].clone();
-        let mut counts: HashMap<String, usize> = HashMap::new();
-        for form in forms.iter().map(at_length) {
-            *counts.entry(form).or_default() += 1;
-        }
-        for (name, form) in names.iter_mut().zip(forms.iter().map(at_length)) {
-            if name.is_none() && counts[&form] == 1 {
-                *name = Some(form);
-            }
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    for forms in &forms {
+        for form in forms.iter().map(String::as_str).collect::<HashSet<_>>() {
+            *owners.entry(form).or_default() += 1;
         }
     }
-    // A file that is given twice.
-    let numbered = |(at, name): (usize, Option<String>)| {
-        name.unwrap_or_else(|| format!("{} #{}", files[at].to_string_lossy(), at + 1))
+    let mut paths: HashMap<&str, usize> = HashMap::new();
+    for forms in &forms {
+        *paths.entry(whole(forms)).or_default() += 1;
+    }
+    let name = |forms: &Vec<String>| {
+        let its_own = forms.iter().find(|form| owners[form.as_str()] == 1);
+        let path = forms.last().filter(|path| paths[path.as_str()] == 1);
+        its_own.or(path).cloned()
     };
-    names.into_iter().enumerate().map(numbered).collect()
+    let names = forms.iter().map(name).collect();
+    numbered(names, &forms)
 }
 
+/// Numbers the files that are given twice.
+fn numbered(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
+    let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
+    let number = |(at, name): (usize, Option<String>)| {
+        name.unwrap_or_else(|| {
+            let mut number = at + 1;
+            loop {
+                let name = format!("{} #{number}", whole(&forms[at]));
+                if taken.insert(name.clone()) {
+                    return name;
+                }
+                number += 1;
+            }
+        })
+    };
+    names.into_iter().enumerate().map(number).collect()
+}
+
+/// Shortest first; the last is the whole path.
 fn forms_of(file: &Path) -> Vec<String> {
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    let tails = (0..parts.len()).rev().map(|from| parts[from..].join("/"));
-    [stem].into_iter().chain(tails).collect()
+    let tails = (1..parts.len()).rev().map(|from| parts[from..].join("/"));
+    [stem].into_iter().chain(tails).chain([file.to_string_lossy().into_owned()]).collect()
+}
+
+fn whole(forms: &[String]) -> &str {
+    forms.last().map_or("", String::as_str)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(files: &[&str]) -> String {
+        short_names(&files.iter().map(Path::new).collect::<Vec<_>>()).join(" ")
+    }
+
     #[test]
     fn files_are_called_by_the_shortest_part_that_tells_them_apart() {
-        let names = |files: &[&str]| {
-            short_names(&files.iter().map(Path::new).collect::<Vec<_>>()).join(" ")
-        };
         assert_eq!(names(&["runs/a.hatchet", "runs/b.hatchet"]), "a b");
         assert_eq!(names(&["a.hatchet", "a.hatchet_msgpack"]), "a.hatchet a.hatchet_msgpack");
         assert_eq!(names(&["1/a.hatchet", "2/a.hatchet", "c"]), "1/a.hatchet 2/a.hatchet c");
         assert_eq!(names(&["a.hatchet", "x/a.hatchet"]), "a.hatchet x/a.hatchet");
+        assert_eq!(names(&["/r/a.hatchet", "/s/a.hatchet"]), "r/a.hatchet s/a.hatchet");
+        assert_eq!(names(&["/a.hatchet", "/s/a.hatchet"]), "/a.hatchet s/a.hatchet");
         assert_eq!(names(&["a", "a", "b"]), "a #1 a #2 b");
+    }
+
+    #[test]
+    fn no_file_has_the_name_of_another() {
+        let trio = ["a.hatchet", "a.hatchet.bak", "a.hatchet_msgpack"];
+        assert_eq!(names(&trio), trio.join(" "));
+        let trio = trio.map(|name| format!("runs/{name}"));
+        assert_eq!(
+            names(&trio.each_ref().map(|path| &**path)),
+            "runs/a.hatchet a.hatchet.bak a.hatchet_msgpack"
+        );
+        assert_eq!(names(&["a", "a", "a #1"]), "a #2 a #3 a #1");
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use marey_model::metric::MetricValue;
-use marey_query::graph::Cells;
+use marey_query::graph::{Cells, unit_secs};
 
 use super::number::push;
 
@@ -23,15 +23,8 @@ pub(super) enum Unit {
 impl Unit {
     /// The unit that stands in parentheses in a metric's key.
     pub(super) fn of_key(key: &str) -> Self {
-        let unit = key.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-        let nanos = match unit.map(|(unit, _)| unit.trim()) {
-            Some("ns") => 1.0,
-            Some("us" | "µs") => 1e3,
-            Some("ms") => 1e6,
-            Some("s") => 1e9,
-            _ => return Self::Plain,
-        };
-        Self::Time { nanos }
+        // Rounded, for no power of ten below one is exact.
+        unit_secs(key).map_or(Self::Plain, |secs| Self::Time { nanos: (secs * 1e9).round() })
     }
 }
 
@@ -157,13 +150,23 @@ impl Display for Real {
     }
 }
 
-/// A text without characters that would move the cursor or colour the terminal.
-pub(super) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+/// A text without characters that would move the cursor, colour the terminal or turn around the
+/// order of what follows.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
-    let show = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let show = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.into() };
     Cow::Owned(text.chars().map(show).collect())
+}
+
+/// Unicode's control characters, and those that have its property `Bidi_Control`.
+fn is_control(c: char) -> bool {
+    let is_bidi = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    is_bidi || c.is_control()
 }
 
 #[cfg(test)]
@@ -210,6 +213,7 @@ mod tests {
     fn units_come_from_the_key() {
         assert_eq!(Unit::of_key("cpu_time (ns)(exc)"), Unit::Time { nanos: 1.0 });
         assert_eq!(Unit::of_key("wait (ms)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::of_key("wait (µs)"), Unit::Time { nanos: 1e3 });
         assert_eq!(Unit::of_key("wait (ms) (inc)"), Unit::Time { nanos: 1e6 });
         assert_eq!(Unit::of_key("time/ms (inc)"), Unit::Plain);
         assert_eq!(Unit::of_key("count"), Unit::Plain);
@@ -221,6 +225,11 @@ mod tests {
     #[test]
     fn control_characters_are_spelled_out() {
         assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
-        assert_eq!(printable("é"), "é");
+        assert_eq!(printable("a\u{202e}b\u{2066}\u{2069}"), "a\\u{202e}b\\u{2066}\\u{2069}");
+        assert_eq!(printable("\u{200e}\u{200f}\u{61c}"), "\\u{200e}\\u{200f}\\u{61c}");
+        // What joins letters and emoji, and what stands around the ranges, stays.
+        for text in ["é", "\u{200d}", "\u{2029}", "\u{202f}", "\u{2065}", "\u{206a}"] {
+            assert_eq!(printable(text), text);
+        }
     }
 }

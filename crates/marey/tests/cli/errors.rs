@@ -5,7 +5,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 
-use crate::{DATA, Folder, view};
+use crate::{DATA, Folder, marey, view};
 
 #[test]
 fn an_unknown_metric_names_the_nearest_or_those_there_are() {
@@ -149,6 +149,61 @@ fn other_files_name_place_and_cause() {
     --- stderr ---
     error: cannot read `later.hatchet`: line 1, column 51 (byte 50): the file has version 9, this marey reads versions up to 1
     hint: update marey
+    ");
+}
+
+#[test]
+fn every_hostile_file_gives_one_line_with_its_name_and_the_place() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hostile");
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name == "README.md" {
+            continue;
+        }
+        count += 1;
+        let output = marey(&format!("view {name}")).current_dir(&folder).output().unwrap();
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{name}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let (error, hints) = stderr.split_once('\n').unwrap();
+        let reason = error.strip_prefix(&format!("error: cannot read `{name}`: "));
+        assert!(reason.is_some_and(|reason| reason.contains("byte ")), "{stderr}");
+        assert!(hints.lines().all(|line| line.starts_with("hint: ")), "{stderr}");
+    }
+    assert!(count > 80, "{count}");
+}
+
+#[test]
+fn only_a_file_that_is_something_else_gets_the_hint_what_is_read() {
+    let view = |content: &[u8]| Folder::new(&[("f", content)]).view("f");
+    for content in [&b"\n {\"a\": 1}"[..], b"  true", b"name,value", b"\x81\xa1a\x01"] {
+        let shown = view(content);
+        assert!(shown.contains("\nhint: `marey view` reads .hatchet"), "{shown}");
+    }
+    for content in [&b"[[]]"[..], b"[1]", b"[{\"frame\": 5}]", b"[{\"metrics\": {\"t\": true}}]"] {
+        let shown = view(content);
+        assert!(shown.contains("error: ") && !shown.contains("hint: "), "{shown}");
+    }
+}
+
+#[test]
+fn a_metric_that_others_are_made_of_is_named_with_them() {
+    let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {"flops8": 0}, "children": [
+        {"frame": {"name": "gemm"}, "metrics": {"flops8": 5}, "children": []}]}]"#;
+    let folder = Folder::new(&[("f.hatchet", content)]);
+    assert_snapshot!(folder.view("-m util f.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `util` needs `time`, which `f.hatchet` does not have
+    hint: it has `flops8`
+    ");
+    assert_snapshot!(view("-m time/ms train.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `time/ms` needs `time`, which `train.hatchet` does not have
+    hint: did you mean `total`, `self`?
     ");
 }
 

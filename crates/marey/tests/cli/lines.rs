@@ -89,16 +89,16 @@ fn rails_go_on_below_the_cut() {
 #[test]
 fn texts_stand_where_numbers_do_and_control_characters_are_spelled_out() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [
-        {"frame": {"name": "a\u001b[2J\nb"}, "metrics": {"note": "x\ty", "n": 1}, "children": []}]}]"#;
+        {"frame": {"name": "a\u001b[2J\n\u202eb"}, "metrics": {"note": "x\ty\u2066", "n": 1}, "children": []}]}]"#;
     let folder = Folder::new(&[("t.hatchet", content)]);
     assert_snapshot!(folder.view("-m note,n --print-sorted t.hatchet"), @r"
     exit code: 0
     --- stdout ---
     nan nan ROOT
-    └─ x\ty 1.000 a\u{1b}[2J\nb
+    └─ x\ty\u{2066} 1.000 a\u{1b}[2J\n\u{202e}b
 
     Sorted kernels by metric note
-    a\u{1b}[2J\nb                                                                                             x\ty
+    a\u{1b}[2J\n\u{202e}b                                                                                     x\ty\u{2066}
     --- stderr ---
     ");
 }

@@ -1,11 +1,11 @@
 //! Answers for programs: JSON and CSV.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::{AFTER, Folder, marey, stdout, view};
+use crate::{AFTER, Folder, marey, stdout, transcript, view};
 
 #[test]
 fn json_has_the_metrics_asked_for() {
@@ -69,6 +69,130 @@ fn rows_go_by_the_filters() {
     after.hatchet,1,0,1,copy,,2.0000000000000004,1
     --- stderr ---
     "
+    );
+}
+
+#[test]
+fn a_metric_asked_for_twice_is_one_column() {
+    let folder = Folder::before_and_after();
+    let once = folder.view("--json -m time after.hatchet");
+    assert_eq!(folder.view("--json -m time,Time,time after.hatchet"), once);
+    let of_two = |metrics: &str, form: &str| {
+        folder.view(&format!("{form} -m {metrics} --diff-profile before.hatchet after.hatchet"))
+    };
+    for form in ["--json", "--csv"] {
+        assert_eq!(of_two("time,Time,count", form), of_two("time,count", form));
+    }
+}
+
+#[test]
+fn json_says_infinity_in_words_and_null_of_what_is_no_number() {
+    let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {"x": 0}, "children": [
+        {"frame": {"name": "a"}, "metrics": {"x": Infinity, "l": [0.5, -Infinity, NaN]}, "children": []},
+        {"frame": {"name": "b"}, "metrics": {"x": NaN, "y": 1}, "children": []}]}]"#;
+    let folder = Folder::new(&[("f.hatchet", content)]);
+    let shown = folder.view("--json f.hatchet");
+    let document: Value = serde_json::from_str(stdout(&shown)).unwrap();
+    let metrics: Vec<String> = document["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["metrics"].to_string())
+        .collect();
+    assert_eq!(
+        metrics,
+        [
+            r#"{"x (inc)":"Infinity"}"#,
+            r#"{"l":[0.5,"-Infinity",null],"x (inc)":"Infinity"}"#,
+            r#"{"y":1}"#
+        ]
+    );
+    let compared = folder.view("--json -m x -diff f.hatchet f.hatchet");
+    let document: Value = serde_json::from_str(stdout(&compared)).unwrap();
+    let of_root = &document["nodes"][0]["metrics"]["x (inc)"];
+    assert_eq!(
+        of_root.to_string(),
+        r#"{"after":"Infinity","before":"Infinity","difference":null,"ratio":null}"#
+    );
+}
+
+const WIDE: usize = 20_000;
+
+/// So many nodes of one metric each, which a table would make the square of.
+fn wide(is_inclusive: bool) -> String {
+    let nodes: Vec<String> = (0..WIDE)
+        .map(|at| {
+            format!(
+                r#"{{"frame": {{"name": "k{at}"}}, "metrics": {{"m{at}": 1}}, "children": []}}"#
+            )
+        })
+        .collect();
+    let marks: Vec<String> = (0..WIDE).map(|at| format!(r#""m{at}": 0"#)).collect();
+    let marks = if is_inclusive { marks.join(",") } else { String::new() };
+    let nodes = nodes.join(",");
+    format!(r#"[{{"frame": {{"name": "ROOT"}}, "metrics": {{{marks}}}, "children": [{nodes}]}}]"#)
+}
+
+/// `marey view` with no more than 1.5 GB of memory, half of what one full table takes.
+fn view_in_little_memory(folder: &Folder, line: &str) -> String {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -v 1500000 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_marey"), "view"])
+        .args(line.split_whitespace())
+        .current_dir(folder.0.path());
+    transcript(&mut command)
+}
+
+#[test]
+fn many_metrics_cost_what_the_file_says() {
+    let folder = Folder::new(&[("wide.hatchet", wide(false)), ("summed.hatchet", wide(true))]);
+    let view = |line: &str| view_in_little_memory(&folder, line);
+
+    for (file, label, on_root) in [("wide.hatchet", "m7", 0), ("summed.hatchet", "m7 (inc)", WIDE)]
+    {
+        let json = view(&format!("--json {file}"));
+        let document: Value = serde_json::from_str(stdout(&json)).unwrap();
+        let nodes = document["nodes"].as_array().unwrap();
+        let metrics = |at: usize| nodes[at]["metrics"].as_object().unwrap();
+        assert_eq!((nodes.len(), metrics(0).len()), (WIDE + 1, on_root));
+        let node = nodes.iter().find(|node| node["name"] == "k7").unwrap();
+        assert_eq!(node["metrics"], serde_json::json!({ label: 1 }));
+    }
+
+    let table = view("-d 1 wide.hatchet");
+    assert_eq!(
+        stdout(&table),
+        "wide.hatchet\nm0  m1  m2  m3  m4  m5  m6  m7  name\n                                ROOT\n"
+    );
+    assert!(table.contains("\n19,992 more metrics: see --list\n"), "{table}");
+    let compared = view("-d 1 --diff-profile wide.hatchet wide.hatchet");
+    assert!(compared.contains("\n19,992 more metrics: see --list\n"), "{compared}");
+
+    assert_snapshot!(view("--csv wide.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: 20,000 columns for 20,001 nodes are 400,020,000 cells
+    hint: choose metrics with --metrics
+    ");
+    assert_snapshot!(view("--json --diff-profile wide.hatchet wide.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: 80,000 columns for 20,001 nodes are 1,600,080,000 cells
+    hint: choose metrics with --metrics
+    ");
+    assert_snapshot!(view("-m nope wide.hatchet"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `wide.hatchet` has no metric `nope`
+    hint: it has `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
+    ");
+    let chosen = view("--csv -m m7,m8 -i ROOT -d 1 wide.hatchet");
+    assert_eq!(
+        stdout(&chosen),
+        "file,id,parent,depth,name,kind,m7,m8\nwide.hatchet,0,,0,ROOT,,,\n"
     );
 }
 

@@ -154,6 +154,31 @@ fn files_stand_side_by_side() {
 }
 
 #[test]
+fn no_file_shows_under_the_name_of_another() {
+    let file = |time: u32| {
+        format!(
+            r#"[{{"frame": {{"name": "ROOT"}}, "metrics": {{"time (ns)": 0}}, "children": [
+            {{"frame": {{"name": "k"}}, "metrics": {{"time (ns)": {time}}}, "children": []}}]}}]"#
+        )
+    };
+    let trio = [("a.hatchet", file(1)), ("a.hatchet.bak", file(2)), ("a.hatchet_msgpack", file(3))];
+    assert_snapshot!(
+        Folder::new(&trio).view("a.hatchet a.hatchet.bak a.hatchet_msgpack"),
+        @r"
+    exit code: 0
+    --- stdout ---
+    a.hatchet
+    a.hatchet.bak
+    a.hatchet_msgpack
+    a.hatchet: time  a.hatchet.bak: time  a.hatchet_msgpack: time  name
+               1 ns                 2 ns                     3 ns  ROOT
+               1 ns                 2 ns                     3 ns  └─ k
+    --- stderr ---
+    "
+    );
+}
+
+#[test]
 fn files_of_one_name_are_told_apart() {
     assert_snapshot!(
         view("-m total --layout table minimal.hatchet minimal.hatchet_msgpack"),

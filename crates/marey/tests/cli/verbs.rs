@@ -77,6 +77,7 @@ fn help_of_view() {
           --list-backends        List what `marey.start(backend=...)` takes and whether it can start
                                  here
       -h, --help                 Print help
+      -V, --version              Print version
 
     Examples:
       marey view train.hatchet                             A table of what suits the file
@@ -102,6 +103,12 @@ fn version() {
     marey 0.1.0
     --- stderr ---
     ");
+    assert_snapshot!(view("-V"), @r"
+    exit code: 0
+    --- stdout ---
+    marey view 0.1.0
+    --- stderr ---
+    ");
 }
 
 #[test]
@@ -110,12 +117,16 @@ fn the_viewer_is_view_under_another_name() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_marey-viewer"));
         transcript(command.args(line.split_whitespace()).current_dir(DATA))
     };
-    for line in
-        ["-m time minimal.hatchet", "-m time -diff minimal.hatchet minimal.hatchet_msgpack", "-l x"]
-    {
+    for line in [
+        "-m time minimal.hatchet",
+        "-m time -diff minimal.hatchet minimal.hatchet_msgpack",
+        "-l x",
+        "--help",
+        "--version",
+        "",
+    ] {
         assert_eq!(viewer(line), view(line), "{line}");
     }
-    assert!(viewer("--help").contains("Usage: marey-viewer [OPTIONS]"));
 }
 
 #[test]
@@ -167,6 +178,21 @@ fn bad_usage() {
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn a_profile_is_no_program() {
+    assert_snapshot!(transcript(&mut marey("minimal.hatchet")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet` is no Python program
+    hint: marey view minimal.hatchet
+    ");
+    let with_folder = transcript(&mut marey("./minimal.hatchet_msgpack -d 1"));
+    assert!(with_folder.ends_with("hint: marey view ./minimal.hatchet_msgpack\n"), "{with_folder}");
+    let absent = transcript(&mut marey("absent.hatchet"));
+    assert!(absent.contains("error: unrecognized subcommand 'absent.hatchet'"), "{absent}");
 }
 
 #[test]
