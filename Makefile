@@ -81,8 +81,10 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/viewer.py
 
 .PHONY: fuzz
-fuzz: ## Feed the readers damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
-	$(CARGO) fuzz run --sanitizer none hatchet -- -max_total_time=$(FUZZ_SECS)
+fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
+	for target in hatchet spool; do \
+	    $(CARGO) fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECS); \
+	done
 
 # --- upkeep ------------------------------------------------------------------------------------
 

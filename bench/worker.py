@@ -42,27 +42,82 @@ def timed(work: Work) -> Workload:
 # --- Proton and marey, whose interfaces are the same ---------------------------------------------
 
 
-def proton(context: str | None) -> dict[str, Workload]:
+def proton(context: str | None, data: str = "tree") -> dict[str, Workload]:
     import triton.profiler
     from triton._C.libproton import proton as library
     from triton.profiler.flags import flags
 
     if context is not None:
         # What `start` does once it has found a GPU, which this needs none of.
-        library.start("proton", context, "tree", "instrumentation", "cuda")
+        session = library.start("proton", context, data, "instrumentation", "cuda")
         flags.profiling_on = True
         # Compiles kernels for metrics on a GPU, once; without it, Proton only does less.
         scopes = importlib.import_module("triton.profiler.scope")
         vars(scopes)["set_metric_kernels"] = lambda: None
-    return scope_workloads(triton.profiler)
+    workloads = scope_workloads(triton.profiler)
+    if data == "trace":
+
+        def start() -> int:
+            return int(library.start("proton", "shadow", "trace", "instrumentation", "cuda"))
+
+        def finalize(session: int) -> None:
+            library.finalize(session, "chrome_trace")
+
+        finalize(session)
+        workloads["finalize"] = finalizing(triton.profiler, start, finalize)
+        workloads["scope"] = tracing(triton.profiler, start, finalize)
+    return workloads
 
 
-def marey(context: str | None) -> dict[str, Workload]:
+def marey(context: str | None, data: str = "tree") -> dict[str, Workload]:
     import marey
 
-    if context is not None:
+    workloads = scope_workloads(marey)
+    if data == "trace":
+
+        def start() -> int:
+            session = marey.start("marey", data="trace")
+            assert session is not None
+            return session
+
+        workloads["finalize"] = finalizing(marey, start, marey.finalize)
+        workloads["scope"] = tracing(marey, start, marey.finalize)
+    elif context is not None:
         marey.start("marey", context=context)
-    return scope_workloads(marey)
+    return workloads
+
+
+def finalizing(
+    profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
+) -> Workload:
+    """What the end of a trace session costs, a scope."""
+
+    def measure(count: int) -> float:
+        session = start()
+        for _ in range(count):
+            with profiler.scope("x"):
+                pass
+        start_nanos = time.process_time_ns()
+        finalize(session)
+        return (time.process_time_ns() - start_nanos) / count
+
+    return measure
+
+
+def tracing(profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]) -> Workload:
+    """What a scope costs while a trace session records, which then ends: memory has an end."""
+
+    def measure(count: int) -> float:
+        session = start()
+        start_nanos = time.process_time_ns()
+        for _ in range(count):
+            with profiler.scope("x"):
+                pass
+        nanos = time.process_time_ns() - start_nanos
+        finalize(session)
+        return nanos / count
+
+    return measure
 
 
 def scope_workloads(profiler: Any) -> dict[str, Workload]:
@@ -193,7 +248,9 @@ SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {
     "proton-python": lambda: proton("python"),
     "marey-off": lambda: marey(None),
     "marey": lambda: marey("shadow"),
+    "proton-trace": lambda: proton("shadow", "trace"),
     "marey-python": lambda: marey("python"),
+    "marey-trace": lambda: marey("shadow", "trace"),
     "torch": torch_profiler,
     "imports": imports,
     "training": training,

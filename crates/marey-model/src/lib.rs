@@ -1,7 +1,8 @@
 //! The words of marey.
 //!
 //! Everything two crates must agree on is said here, once: ids, kinds of context node, the names
-//! and units of the metrics that marey writes, the causes of loss, and the environment variables.
+//! and units of the metrics that marey writes, the causes of loss, the environment variables, a
+//! profile at rest ([`profile`]), and the bytes in which a trace leaves the process ([`spool`]).
 //! The Python constants and the reference pages are generated from these tables (`cargo xtask
 //! codegen`).
 //!
