@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,9 @@ def test_a_profile_that_takes_long_to_read_shows_how_far_it_is(tmp_path: Path) -
         written = b""
         with fifo.open("wb", buffering=0) as pipe:
             os.set_blocking(ours, False)
+            deadline = time.monotonic() + 60
             while b"reading" not in written:
+                assert time.monotonic() < deadline, written
                 pipe.write(b" " * 4096)
                 written += read(ours)
             pipe.write(text)

@@ -85,7 +85,10 @@ def _is_bare_run(first: str) -> bool:
     """Whether the first argument can only be an option or the target of `run`.
 
     No other command contains a dot or a slash, so a file called `view` does not hide `marey view`.
+    A profile is no program; the engine says how to see it.
     """
+    if first.endswith((".hatchet", ".hatchet_msgpack")):
+        return False
     is_path = os.sep in first or first.endswith((".py", ".pyc", ".pyz", ".zip"))
     return first.startswith("-") or first == "pytest" or is_path
 

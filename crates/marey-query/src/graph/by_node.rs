@@ -13,7 +13,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId, Values};
 
 use super::column::{Cells, INCLUSIVE, add};
-use super::sum::sum;
+use super::sum::{BLOCK, LANES, sum};
 use super::{Graph, Own};
 
 /// A metric that one node in so many has is added up as a whole column.
@@ -21,10 +21,6 @@ const MANY: usize = 16;
 
 /// Up to it a real number holds every whole one exactly.
 const EXACT: u64 = 1 << 53;
-
-/// How [`sum`] groups terms: more than a block are added half by half, each of whole lanes.
-const BLOCK: usize = 128;
-const LANES: usize = 8;
 
 /// The values of several columns, node by node.
 pub struct CellsByNode<'a> {
@@ -291,6 +287,10 @@ mod tests {
         }
         metrics.iter_mut().for_each(Metric::sort);
         metrics.retain(|metric| !metric.nodes.is_empty());
+        // A node without metrics would not be shown.
+        let mut there = Metric::new("there".into());
+        (1..nodes.len()).for_each(|at| there.push(NodeId(at as u32), MetricValue::Int(1)));
+        metrics.push(there);
         Graph::new(Profile { nodes, metrics, ..Profile::default() })
     }
 
@@ -361,6 +361,12 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_beyond_what_a_real_number_holds_is_a_real_one() {
+        let half = MetricValue::Int(1 << 53);
+        check(&graph(&[1; 100], vec![(3, half.clone()), (4, half)], 1));
+    }
+
+    #[test]
     fn a_column_that_was_set_hides_the_metric() {
         let mut graph = graph(&[1; 40], vec![(3, MetricValue::Int(5))], 1);
         let cells = Cells::real(vec![1.5; graph.nodes().len()]);
@@ -376,6 +382,6 @@ mod tests {
         let graph = graph(&[1; 40], values.into_iter().map(|value| (3, value)).collect(), 4);
         let mut numeric: Vec<_> = graph.numeric().into_iter().collect();
         numeric.sort();
-        assert_eq!(numeric, ["m0", "m0 (inc)", "m2", "m2 (inc)", "m3"]);
+        assert_eq!(numeric, ["m0", "m0 (inc)", "m2", "m2 (inc)", "m3", "there"]);
     }
 }

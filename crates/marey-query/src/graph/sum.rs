@@ -1,10 +1,10 @@
 //! Sums of real numbers, bit for bit those of numpy, which Proton's viewer adds with.
 
 /// Numbers below this many are added one after the other, and so many are added side by side.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// Numbers above this many are added half by half.
-const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 128;
 
 /// The sum of those terms that are numbers; NaN if none is.
 ///
