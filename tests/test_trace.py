@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -442,3 +443,40 @@ def test_marey_run() -> None:
     assert paths("program.chrome_trace") == ["a"]
     subprocess.run([*run, "-o", "out/named.chrome_trace", "program.py"], check=True)
     assert traces("out") == ["named.chrome_trace"]
+
+
+def test_a_spool_that_cannot_be_written_any_more_is_counted() -> None:
+    run_well(
+        """
+        import resource
+        import marey
+
+        session = marey.start("full", data="trace")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        for _ in range(200_000):
+            with marey.scope("x"):
+                pass
+        marey.data.advance_phase(session)  # the logs are taken over
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        marey.finalize(session)
+        """
+    )
+    recorded = sum(len(events(path)) for path in traces())
+    lost = losses(traces()[-1])
+    assert lost["spool_full"] > 0
+    assert recorded + sum(lost.values()) == 200_000
+
+
+def test_processes_of_one_name_may_start_and_end_together() -> None:
+    program = """
+        import marey
+
+        for _ in range(200):
+            marey.finalize(marey.start("same", data="trace"))
+        """
+    path = write_program(program)
+    command = [sys.executable, str(path)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    errors = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], errors

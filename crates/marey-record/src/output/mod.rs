@@ -11,6 +11,7 @@ pub(crate) use self::file::Outputs;
 pub(crate) use self::meta::{Meta, Overhead, Process};
 
 use crate::error::Error;
+use crate::losses;
 use crate::merged::{MergedNode, MergedTree, Wall};
 use crate::sketch;
 use marey_model::metric::{Aggregation, MetricValue};
@@ -88,7 +89,8 @@ impl Contents<'_> {
             Self::Hatchet(document) => hatchet::write(document, out),
             Self::HatchetMsgpack(document) => msgpack::write(document, out),
             Self::ChromeTrace { spool, session, phase } => {
-                chrome::write(spool, *session, Some(*phase), out)
+                // A spool that cannot be written to any more does not say what it lacks.
+                chrome::write(spool, *session, Some(*phase), &losses::snapshot(), out)
             }
         }
     }

@@ -22,18 +22,24 @@ impl SpoolFile {
         const ATTEMPTS: u32 = 10_000;
         let folder = folder_of(base);
         let failed = |source| Error::Write { action: "create", path: folder.clone(), source };
-        fs::create_dir_all(&folder).map_err(failed)?;
         let is_kept = env::is_on(std::env::var(env::KEEP_SPOOL).ok().as_deref());
-        for number in 0..ATTEMPTS {
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        let mut number = 0_u32;
+        for _ in 0..ATTEMPTS {
             let path = folder.join(format!("{}-{number}.spool", std::process::id()));
-            match Appender::create(&path) {
+            last = match fs::create_dir_all(&folder).and_then(|()| Appender::create(&path)) {
                 Ok(file) => return Ok((Self { path, is_kept: AtomicBool::new(is_kept) }, file)),
+                Err(error) => error,
+            };
+            match last.kind() {
                 // Of an earlier spool, or of an earlier process that had our number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(failed(source)),
+                io::ErrorKind::AlreadyExists if path.exists() => number += 1,
+                // Another process of the same name has ended and taken the folders with it.
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => {}
+                _ => break,
             }
         }
-        Err(failed(io::ErrorKind::AlreadyExists.into()))
+        Err(failed(last))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -23,6 +23,7 @@ use self::numbered::Numbered;
 use self::outline::Outline;
 use self::thread::Thread;
 use crate::control::bit;
+use marey_model::loss::LossCause;
 use marey_model::spool::{Frame, Reader, SessionEvent, SpoolError};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,16 +33,19 @@ use std::path::Path;
 /// Writes the events of a session, or those of one of its phases, as a Chrome trace.
 ///
 /// An event belongs to the phase in which it ended. A torn tail of the spool is left out, and the
-/// trace says how long it was.
+/// trace says how long it was. `losses` are the process's, where it still runs: of each cause the
+/// larger count is told.
 pub(crate) fn write(
     spool: &Path,
     session: u32,
     phase: Option<u32>,
+    losses: &[(LossCause, u64)],
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     // Other sessions may still be recording: both passes end where the spool ends now.
     let bytes = std::fs::metadata(spool)?.len();
-    let outline = Outline::read(open(spool, bytes)?, session, phase)?;
+    let mut outline = Outline::read(open(spool, bytes)?, session, phase)?;
+    outline.add_losses(losses);
     let mut trace = Trace::new(&outline, session, out)?;
     for frame in open(spool, bytes)? {
         trace.add(frame.map_err(into_io)?)?;

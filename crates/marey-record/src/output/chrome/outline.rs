@@ -29,6 +29,16 @@ pub(super) struct Outline {
 }
 
 impl Outline {
+    /// Takes in counts that the spool may not know, by cause the larger one.
+    pub(super) fn add_losses(&mut self, losses: &[(LossCause, u64)]) {
+        for &(cause, count) in losses.iter().filter(|(_, count)| *count > 0) {
+            match self.losses.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, known)) => *known = count.max(*known),
+                None => self.losses.push((cause, count)),
+            }
+        }
+    }
+
     /// Reads a spool to its end.
     pub(super) fn read<R: io::Read>(
         mut spool: Reader<R>,

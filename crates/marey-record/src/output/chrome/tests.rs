@@ -122,7 +122,7 @@ impl Spool {
 
     fn phase(&self, phase: Option<u32>) -> Trace {
         let mut out = Vec::new();
-        write(&self.path(), 2, phase, &mut out).unwrap();
+        write(&self.path(), 2, phase, &[], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         Trace { json: serde_json::from_str(&text).unwrap(), text }
     }
@@ -478,7 +478,7 @@ fn a_file_that_is_no_spool_is_an_error() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("spool");
     std::fs::write(&path, "something else, long enough").unwrap();
-    let error = write(&path, 0, None, &mut Vec::new()).unwrap_err();
+    let error = write(&path, 0, None, &[], &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
     assert!(error.to_string().contains("no spool"), "{error}");
 }
