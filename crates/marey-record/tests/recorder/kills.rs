@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const TEST: &str = "kills::a_killed_process_loses_no_scope_that_is_older_than_a_second";
 const KILLS: u64 = 200;
 /// Processes that live at the same time.
-const AT_ONCE: u64 = 40;
+const AT_ONCE: u64 = 20;
 const PROMISE: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// Scopes between two numbers that a process prints.
