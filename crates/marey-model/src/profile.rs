@@ -78,8 +78,8 @@ pub enum Values {
     Any(Vec<MetricValue>),
 }
 
-/// Largest whole number below which a real number holds every one exactly.
-const EXACT: u64 = 1 << 53;
+/// Up to this size a real number holds every whole one exactly.
+pub const EXACT: u64 = 1 << 53;
 
 impl Values {
     /// How many there are.

@@ -10,7 +10,7 @@ use std::iter::zip;
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
-use marey_model::profile::{Metric, NodeId, Values};
+use marey_model::profile::{EXACT, Metric, NodeId, Values};
 
 use super::column::{Cells, INCLUSIVE, add};
 use super::sum::{BLOCK, LANES, sum};
@@ -18,9 +18,6 @@ use super::{Graph, Own};
 
 /// A metric that one node in so many has is added up as a whole column.
 const MANY: usize = 16;
-
-/// Up to it a real number holds every whole one exactly.
-const EXACT: u64 = 1 << 53;
 
 /// The values of several columns, node by node.
 pub struct CellsByNode<'a> {

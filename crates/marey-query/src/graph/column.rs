@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use marey_model::metric::{Aggregation, MetricValue};
-use marey_model::profile::{Metric, NodeId, Values};
+use marey_model::profile::{EXACT, Metric, NodeId, Values};
 
 use super::find::MetricError;
 use super::sum::sum;
@@ -97,21 +97,24 @@ impl Graph {
     /// [`MetricError::NotANumber`] if a node has a text or a list there, [`MetricError::Unknown`]
     /// if there is no such column.
     pub fn numbers(&self, label: &str) -> Result<Vec<f64>, MetricError> {
-        let cells = self.column(label).ok_or_else(|| self.unknown(label))?;
-        match cells {
-            Cells::Numbers { values, .. } => Ok(values),
-            Cells::Values(values) => {
-                let numbers = values.iter().map(|value| match value {
-                    Some(MetricValue::Int(value)) => Some(*value as f64),
-                    Some(MetricValue::Float(value)) => Some(*value),
-                    None => Some(f64::NAN),
-                    Some(_) => None,
-                });
-                numbers
-                    .collect::<Option<_>>()
-                    .ok_or_else(|| MetricError::NotANumber { metric: label.into() })
-            }
-        }
+        self.numbers_if_there(label)?.ok_or_else(|| self.unknown(label))
+    }
+
+    /// The same; `None` if there is no such column.
+    pub(super) fn numbers_if_there(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
+        let values = match self.column(label) {
+            None => return Ok(None),
+            Some(Cells::Numbers { values, .. }) => return Ok(Some(values)),
+            Some(Cells::Values(values)) => values,
+        };
+        let numbers = values.iter().map(|value| match value {
+            Some(MetricValue::Int(value)) => Some(*value as f64),
+            Some(MetricValue::Float(value)) => Some(*value),
+            None => Some(f64::NAN),
+            Some(_) => None,
+        });
+        let numbers: Option<Vec<f64>> = numbers.collect();
+        numbers.map(Some).ok_or_else(|| MetricError::NotANumber { metric: label.into() })
     }
 
     /// Sets a column, or a metric's own values if it has that name. Sums that are set stand until
@@ -168,7 +171,7 @@ impl Graph {
         let at = || nodes.iter().map(|node| node.index());
         let mut numbers = vec![f64::NAN; self.nodes.len()];
         match values {
-            Values::Ints(values) if values.iter().all(|&value| is_exact(value)) => {
+            Values::Ints(values) if values.iter().all(|value| value.unsigned_abs() <= EXACT) => {
                 at().zip(values).for_each(|(at, &value)| numbers[at] = value as f64);
                 Cells::Numbers { values: numbers, are_whole: true }
             }
@@ -190,7 +193,7 @@ impl Graph {
             Cells::Numbers { values, are_whole } => {
                 let values = roll_up(&self.nodes, values);
                 // Beyond that, a sum of whole numbers is rounded.
-                let are_whole = are_whole && !values.iter().any(|value| value.abs() > EXACT_REAL);
+                let are_whole = are_whole && !values.iter().any(|value| value.abs() > EXACT as f64);
                 Cells::Numbers { values, are_whole }
             }
             Cells::Values(values) => {
@@ -198,12 +201,6 @@ impl Graph {
             }
         }
     }
-}
-
-const EXACT_REAL: f64 = (1_u64 << 53) as f64;
-
-const fn is_exact(value: i64) -> bool {
-    value.unsigned_abs() <= 1 << 53
 }
 
 pub(super) fn inclusive_label(own: &Own) -> Arc<str> {

@@ -292,24 +292,11 @@ impl Graph {
     ) -> Result<Vec<f64>, MetricError> {
         let mut least_secs = vec![0.0; self.nodes.len()];
         for width in WIDTHS {
-            let key = format!("flops{width}");
-            if self.column(&key).is_none() {
-                continue;
-            }
-            let flops = self.numbers(&key)?;
-            let rates = self.peaks(notes, |device| {
+            self.add_secs(&mut least_secs, &format!("flops{width}"), ran_on, notes, |device| {
                 let num_sms = device.num_sms.unwrap_or_default() as f64;
                 let clock_khz = device.clock_rate_khz.unwrap_or_default() as f64;
                 peaks::max_flops(&device.family, arch(device), width, num_sms, clock_khz)
-            });
-            for (at, secs) in least_secs.iter_mut().enumerate() {
-                if let RanOn::Listed(device) = ran_on[at]
-                    && !flops[at].is_nan()
-                    && flops[at] != 0.0
-                {
-                    *secs += flops[at] / rates[device];
-                }
-            }
+            })?;
         }
         Ok(least_secs)
     }
@@ -320,22 +307,36 @@ impl Graph {
         ran_on: &[RanOn],
         notes: &mut Vec<String>,
     ) -> Result<Vec<f64>, MetricError> {
-        if self.column("bytes").is_none() {
-            return Ok(vec![0.0; self.nodes.len()]);
-        }
-        let bytes = self.numbers("bytes")?;
-        let rates = self.peaks(notes, |device| {
+        let mut least_secs = vec![0.0; self.nodes.len()];
+        self.add_secs(&mut least_secs, "bytes", ran_on, notes, |device| {
             let bus_bits = device.bus_width_bits.unwrap_or_default() as f64;
             let clock_khz = device.memory_clock_rate_khz.unwrap_or_default() as f64;
             peaks::max_bps(&device.family, arch(device), bus_bits, clock_khz)
-        });
-        let secs = |at: usize| match ran_on[at] {
-            RanOn::Listed(device) if !bytes[at].is_nan() && bytes[at] != 0.0 => {
-                bytes[at] / rates[device]
+        })?;
+        Ok(least_secs)
+    }
+
+    /// Adds what each node's own amount of a metric takes at its device's peak rate. Nodes without
+    /// one take nothing, whatever is known of the device.
+    fn add_secs(
+        &self,
+        least_secs: &mut [f64],
+        metric: &str,
+        ran_on: &[RanOn],
+        notes: &mut Vec<String>,
+        peak: impl Fn(&Device) -> Result<f64, peaks::NoPeak>,
+    ) -> Result<(), MetricError> {
+        let Some(amounts) = self.numbers_if_there(metric)? else { return Ok(()) };
+        let rates = self.peaks(notes, peak);
+        for (at, secs) in least_secs.iter_mut().enumerate() {
+            if let RanOn::Listed(device) = ran_on[at]
+                && !amounts[at].is_nan()
+                && amounts[at] != 0.0
+            {
+                *secs += amounts[at] / rates[device];
             }
-            _ => 0.0,
-        };
-        Ok((0..self.nodes.len()).map(secs).collect())
+        }
+        Ok(())
     }
 
     /// The peak rate of each device, NaN and a note where it is not known.

@@ -162,7 +162,7 @@ impl Graph {
         self.nodes.iter().map(is_match).collect()
     }
 
-    fn with_ancestors(&self, mut is_kept: Vec<bool>) -> Vec<bool> {
+    pub(super) fn with_ancestors(&self, mut is_kept: Vec<bool>) -> Vec<bool> {
         for at in (0..self.nodes.len()).rev() {
             if is_kept[at]
                 && let Some(parent) = self.nodes[at].parent
@@ -208,7 +208,7 @@ fn as_rust(pattern: &str) -> String {
     spelled
 }
 
-fn not_empty(
+pub(super) fn not_empty(
     is_kept: Vec<bool>,
     condition: impl FnOnce() -> String,
 ) -> Result<Vec<bool>, FilterError> {

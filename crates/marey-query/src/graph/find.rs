@@ -3,7 +3,7 @@
 use marey_model::wall;
 use thiserror::Error;
 
-use super::column::inclusive_label;
+use super::column::{INCLUSIVE, inclusive_label};
 use super::{Graph, derive};
 
 /// Why a metric cannot be shown.
@@ -83,6 +83,22 @@ impl Graph {
     /// are added up into parents come first. `StalledWait` is another spelling of `stalled_wait`.
     pub(super) fn find(&self, name: &str) -> Option<Found> {
         self.find_exact(name).or_else(|| self.find_word(name)).or_else(|| self.find_squeezed(name))
+    }
+
+    /// The label of the column that a name means: of one that is called so, else of the metric, as
+    /// [`Graph::derive`] finds it, else of what was derived under the name.
+    ///
+    /// # Errors
+    /// [`MetricError::Unknown`] if there is no such column.
+    pub fn label_of(&self, name: &str) -> Result<String, MetricError> {
+        let labels = self.labels();
+        let has = |label: &str| labels.iter().any(|known| **known == *label);
+        let derived = || Some(format!("{name}{INCLUSIVE}")).filter(|label| has(label));
+        if has(name) {
+            return Ok(name.to_owned());
+        }
+        let found = self.find(name).map(|found| found.label).filter(|label| has(label));
+        found.or_else(derived).ok_or_else(|| self.unknown(name))
     }
 
     pub(super) fn find_exact(&self, name: &str) -> Option<Found> {

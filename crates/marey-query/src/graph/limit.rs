@@ -1,5 +1,6 @@
 //! Thresholds over several columns: a node stays that reaches the limit in one of them.
 
+use super::filter::not_empty;
 use super::{FilterError, Graph, Threshold};
 
 impl Threshold {
@@ -30,16 +31,8 @@ impl Graph {
                 *is_kept |= value >= limit;
             }
         }
-        if !is_kept.contains(&true) {
-            return Err(FilterError::Empty { condition: format!("no {name} reaches {limit}") });
-        }
-        for at in (0..self.nodes.len()).rev() {
-            if is_kept[at]
-                && let Some(parent) = self.nodes[at].parent
-            {
-                is_kept[parent] = true;
-            }
-        }
+        let is_kept = self.with_ancestors(is_kept);
+        let is_kept = not_empty(is_kept, || format!("no {name} reaches {limit}"))?;
         Ok(self.squash(&is_kept))
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 
 use super::column::{self, Cells, Column, INCLUSIVE};
-use super::find::MetricError;
 use super::{Graph, Node, Own, Side};
 
 /// What is done with two values.
@@ -59,22 +58,6 @@ impl Compared {
 }
 
 impl Graph {
-    /// The label of the column that a name means: of one that is called so, else of the metric, as
-    /// [`Graph::derive`] finds it, else of what was derived under the name.
-    ///
-    /// # Errors
-    /// [`MetricError::Unknown`] if there is no such column.
-    pub fn label_of(&self, name: &str) -> Result<String, MetricError> {
-        let labels = self.labels();
-        let has = |label: &str| labels.iter().any(|known| **known == *label);
-        let derived = || Some(format!("{name}{INCLUSIVE}")).filter(|label| has(label));
-        if has(name) {
-            return Ok(name.to_owned());
-        }
-        let found = self.find(name).map(|found| found.label).filter(|label| has(label));
-        found.or_else(derived).ok_or_else(|| self.unknown(name))
-    }
-
     /// The first of `labels` in which the two graphs cannot be combined, and who lacks it: both, or
     /// one where it is no metric of the other's profile but derived or set there.
     pub fn lacking<L: AsRef<str>>(&self, right: &Self, labels: &[L]) -> Option<(String, Side)> {
