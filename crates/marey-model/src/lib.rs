@@ -30,4 +30,5 @@ pub mod metric;
 pub mod profile;
 pub mod rank;
 pub mod spool;
+pub mod table;
 pub mod wall;

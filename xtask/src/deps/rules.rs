@@ -21,7 +21,8 @@ pub(crate) struct Exclusive {
 const ARROW: &[&str] = &["arrow", "arrow-*", "parquet", "parquet-*"];
 const DATAFUSION: &[&str] = &["datafusion*", "ballista*"];
 const ASYNC: &[&str] = &["tokio*", "async-std", "smol", "futures-executor"];
-const HTTP: &[&str] = &["http", "hyper*", "axum*", "reqwest*", "tonic*"];
+// The crate `http` has only words, which object_store uses too.
+const HTTP: &[&str] = &["hyper*", "axum*", "reqwest*", "tonic*"];
 const FILES_AND_SOCKETS: &[&str] = &["memmap2", "tempfile", "mio", "socket2"];
 const PYTHON: &[&str] = &["pyo3*"];
 const INSIDE: &[&str] = &["marey-record", "marey-gpu", "marey-capi", "marey-py"];
