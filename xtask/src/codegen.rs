@@ -14,11 +14,12 @@ struct Generated {
     text: String,
 }
 
-fn all() -> [Generated; 5] {
+fn all() -> [Generated; 6] {
     [
         Generated { path: "docs/reference/environment.md", text: reference::environment() },
         Generated { path: "docs/reference/losses.md", text: reference::losses() },
         Generated { path: "docs/reference/metrics.md", text: reference::metrics() },
+        Generated { path: "docs/reference/schema.md", text: reference::schema() },
         Generated { path: "include/marey_enums.h", text: header::enums() },
         Generated { path: "python/marey/_names.py", text: python::names() },
     ]

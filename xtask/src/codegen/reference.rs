@@ -1,6 +1,7 @@
 //! The reference pages, in Markdown.
 
 use marey_model::loss::LossCause;
+use marey_model::table::{Table, stored, view};
 use marey_model::{env, rank, wall};
 
 /// `docs/reference/environment.md`
@@ -40,6 +41,46 @@ pub(super) fn metrics() -> String {
          stands for nanoseconds; a metric without a unit is a number of entries.",
         "wall.rs",
         &table(["Key", "Meaning"], &rows),
+    )
+}
+
+/// `docs/reference/schema.md`
+pub(super) fn schema() -> String {
+    let intro = format!(
+        "What a run holds, as SQL sees it (`marey schema` and `information_schema` say the same). Every time\n\
+         is in nanoseconds since 1970, on one clock for all processes of the run. This is version {} of\n\
+         the schema.",
+        stored::SCHEMA_VERSION
+    );
+    let views = "## Views\n\nThe names that a query uses without a prefix; each needs no join.\n";
+    let tables = "\n## Tables\n\nWhat the run stores, one folder of Parquet files each. SQL has them under \
+                  `raw`, as in `raw.spans`,\nand without the prefix where no view has the same name.\n";
+    let body = [views.to_owned()]
+        .into_iter()
+        .chain(view::ALL.iter().map(|table| columns(table)))
+        .chain([tables.to_owned()])
+        .chain(stored::ALL.iter().map(|table| columns(table)))
+        .collect::<String>();
+    page("The tables of a run", &intro, "table/", &body)
+}
+
+/// A table's section.
+fn columns(declared: &Table) -> String {
+    let rows: Vec<_> = declared
+        .columns
+        .iter()
+        .map(|column| {
+            let null = if column.is_nullable { ", may be null" } else { "" };
+            [code(column.name), format!("{}{null}", column.kind.as_str()), cell(column.doc)]
+        })
+        .collect();
+    let order = declared.sorted_by.map(|column| format!(" Each file ascends by `{column}`."));
+    format!(
+        "\n### `{}`\n\n{}{}\n\n{}",
+        declared.name,
+        declared.doc,
+        order.unwrap_or_default(),
+        table(["Column", "Type", "Meaning"], &rows)
     )
 }
 
@@ -85,6 +126,9 @@ mod tests {
         }
         for cause in LossCause::ALL {
             assert!(losses().contains(&format!("| `{}` |", cause.as_str())));
+        }
+        for table in stored::ALL.iter().chain(view::ALL) {
+            assert!(schema().contains(&format!("### `{}`", table.name)));
         }
         for metric in wall::ALL {
             assert!(metrics().contains(&format!("| `{}` |", metric.key)));
