@@ -79,6 +79,7 @@ test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against
 bench: install ## Measure the peers and marey in turn
 	$(PY) bench/run.py
 	$(PY) bench/viewer.py
+	$(PY) bench/runs.py
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)

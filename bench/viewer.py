@@ -8,15 +8,14 @@ the system counts them. Peer and ours run in turn. `--update` writes the table t
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from process import Cost, run
 from table import NONE, duration, grid, measured_with, update
 
 FAN_OUT = 10
@@ -48,14 +47,6 @@ class Row:
     has_peer: bool = True
     bars: tuple[float, float] | None = None
     """How much faster, and in how many times less memory, ours must be."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a process took."""
-
-    cpu_nanos: float
-    memory_bytes: float
 
 
 ROWS = (
@@ -104,22 +95,6 @@ def measure(row: Row, folder: Path) -> tuple[str, ...]:
         assert (folder / "peer").read_bytes() == (folder / "marey").read_bytes(), row.what
     ours, peer = median(costs["marey"]), median(costs.get("peer", []))
     return (row.what, *shown(peer), *shown(ours), *compared(ours, peer, row.bars))
-
-
-def run(command: list[str], output: Path) -> Cost:
-    """Runs a program of this environment, its standard output into a file.
-
-    Raises:
-        RuntimeError: It failed.
-    """
-    program = Path(sys.executable).with_name(command[0])
-    with output.open("wb") as stdout:
-        process = subprocess.Popen([program, *command[1:]], stdout=stdout)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-    return Cost((usage.ru_utime + usage.ru_stime) * 1e9, usage.ru_maxrss * 1024)
 
 
 def median(costs: list[Cost]) -> Cost | None:
