@@ -92,7 +92,8 @@ enum marey_context {
 enum marey_format {
     MAREY_HATCHET = 0,         /**< JSON, `NAME.hatchet`. */
     MAREY_HATCHET_MSGPACK = 1, /**< MessagePack, `NAME.hatchet_msgpack`. */
-    MAREY_CHROME_TRACE = 2     /**< Every event, for Perfetto or Chrome, `NAME.chrome_trace`. */
+    MAREY_CHROME_TRACE = 2,    /**< Every event, for Perfetto or Chrome, `NAME.chrome_trace`. */
+    MAREY_RUN = 3              /**< Every event, as a run directory, `NAME.marey`. */
 };
 
 /** What went wrong in a call. */
@@ -180,6 +181,7 @@ typedef struct marey_table {
     void (*name_text)(uint32_t name, marey_sink_t sink, void *context);
     size_t (*sessions)(int64_t *sessions, size_t len);
     void (*defer_fork_restart)(void);
+    int32_t (*run_dir)(int64_t session, marey_sink_t sink, void *context, marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,17 @@ import marey
 import pytest
 from conftest import Live, counts, files, run_program, run_well, tree, write_program
 
-pytestmark = pytest.mark.usefixtures("own_directory")
+pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
 
 Event = dict[str, Any]
 
 BUFFER = "MAREY_TRACE_BUFFER_BYTES"
+
+
+@pytest.fixture
+def spools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody collects the runs: what is in them is looked at as it was recorded."""
+    monkeypatch.setenv("MAREY_COLLECT", "0")
 
 
 def events(path: str | Path) -> list[Event]:
@@ -45,6 +52,12 @@ def traces(directory: str | Path = ".") -> list[str]:
 
 def spools(profile: str) -> list[str]:
     return sorted(path.name for path in Path(f"{profile}.marey/spool").glob("*"))
+
+
+def spool(profile: str) -> bytes:
+    """The only spool of a run."""
+    [name] = spools(profile)
+    return Path(f"{profile}.marey/spool", name).read_bytes()
 
 
 # What is in a trace
@@ -74,7 +87,7 @@ def test_a_small_program() -> None:
     assert second["ts"] + second["dur"] <= outer["ts"] + outer["dur"] <= work["ts"]
     assert len({event["pid"] for event in (outer, first, second, work)}) == 1
     assert outer["tid"] == first["tid"] == second["tid"] != work["tid"]
-    assert sorted(os.listdir()) == ["program.py", "x.chrome_trace"]
+    assert sorted(os.listdir()) == ["program.py", "x.chrome_trace", "x.marey"]
 
 
 def test_names_of_every_kind_come_back() -> None:
@@ -126,7 +139,9 @@ def test_sessions_of_both_kinds_at_once() -> None:
     assert paths("first.chrome_trace") == ["before", "before/both", "before/again"]
     assert paths("second.chrome_trace") == ["both", "paused", "again", "after first"]
     assert counts(tree("plain.hatchet"))["before/paused"] == 1
-    assert not Path("first.marey").exists()
+    # All sessions of a process share the spool of the first.
+    assert [path.name for path in Path().glob("*.marey")] == ["first.marey"]
+    assert len(spools("first")) == 1
 
 
 def test_the_tree_of_a_trace_session() -> None:
@@ -139,7 +154,7 @@ def test_the_tree_of_a_trace_session() -> None:
         marey.data.get_msgpack(session)
     marey.finalize(session, "hatchet")
     assert counts(tree("x.hatchet")) == {"a": 1}
-    assert (traces(), Path("x.marey").exists()) == ([], False)
+    assert (traces(), len(spools("x"))) == ([], 1)
 
 
 def test_a_tree_session_has_no_trace() -> None:
@@ -302,6 +317,13 @@ def test_memory_is_flat() -> None:
     def peak_kib(scopes: int) -> int:
         done = os.popen(f"{sys.executable} program.py {scopes} 2>/dev/null")
         peak = int(done.read())
+        with Path("x.chrome_trace").open() as trace:
+            recorded = 0
+            for line in trace:
+                recorded += '"ph":"X"' in line
+        tail = line
+        lost = json.loads("{" + tail.removeprefix("],"))["marey"]["losses"]
+        assert recorded + sum(lost.values()) == scopes
         Path("x.chrome_trace").unlink()
         return peak
 
@@ -310,6 +332,9 @@ def test_memory_is_flat() -> None:
 
 # The end of a process
 
+
+# The frame without contents: its length, its CRC and its kind.
+END = bytes([1, 0, 0, 0, *zlib.crc32(b"\x0b").to_bytes(4, "little"), 0x0B])
 
 IN_SCOPES = """
     import marey, os, signal, sys
@@ -336,7 +361,7 @@ def test_a_program_that_never_finalizes(ending: str, exit_code: int) -> None:
     done = run_program(IN_SCOPES.format(ending=ending))
     assert (done.exit_code, done.stdout) == (exit_code, "ready\n")
     assert paths("x.chrome_trace") == ["in scope", "in scope/done"]
-    assert not Path("x.marey").exists()
+    assert spool("x").endswith(END)
 
 
 @pytest.mark.parametrize("waiting", ["sys.stdin.read()", "while True: pass"])
@@ -349,7 +374,28 @@ def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
     in_scope, done_scope = events("x.chrome_trace")
     assert in_scope["args"]["open"] is True
     assert done_scope["name"] == "done"
-    assert not Path("x.marey").exists()
+    assert spool("x").endswith(END)
+
+
+def test_sigterm_lets_a_file_that_is_being_written_be_finished() -> None:
+    source = """
+        import marey
+        marey.start("x", data="trace")
+        for _ in range(1_000_000):
+            with marey.scope("x"):
+                pass
+        print("ready")
+        marey.finalize()
+        while True: pass
+        """
+    with Live(source, MAREY_TRACE_BUFFER_BYTES=str(1 << 26)) as program:
+        assert program.hear() == "ready"
+        while not list(Path().glob(".x.chrome_trace.*.tmp")):
+            assert program.process.poll() is None
+        program.process.send_signal(signal.SIGTERM)
+        assert program.end().exit_code == -signal.SIGTERM
+    assert len(events("x.chrome_trace")) == 1_000_000
+    assert sorted(os.listdir()) == ["program.py", "x.chrome_trace", "x.marey"]
 
 
 def test_sigkill_leaves_the_spool() -> None:
@@ -357,18 +403,30 @@ def test_sigkill_leaves_the_spool() -> None:
         assert program.hear() == "ready"
         program.process.kill()
         program.end()
-    [spool] = spools("x")
-    assert spool == f"{program.process.pid}-0.spool"
-    assert Path("x.marey/spool", spool).read_bytes().startswith(b"MAREYSPL")
-    # The next run takes another name and leaves this one alone.
-    run_well(IN_SCOPES.format(ending="pass"))
-    assert spools("x") == [spool]
+    [killed] = spools("x")
+    assert killed == f"{program.process.pid}-0.spool"
+    assert spool("x").startswith(b"MAREYSPL")
+    assert not spool("x").endswith(END)
 
 
-def test_the_spool_may_be_kept() -> None:
-    run_well(IN_SCOPES.format(ending="pass"), MAREY_KEEP_SPOOL="1")
-    assert len(spools("x")) == 1
-    assert paths("x.chrome_trace") == ["in scope", "in scope/done"]
+def test_the_end_of_a_spool_is_written_when_there_is_room_again() -> None:
+    source = """
+        import marey, resource
+        session = marey.start("x", data="trace")
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+        for number in range(1_000):
+            with marey.scope(f"scope {number}"):
+                pass
+        marey.data.advance_phase(session)  # the logs are taken over
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        with marey.scope("after"):
+            pass
+        marey.finalize(session, "marey")
+        """
+    run_well(source)
+    assert len(spool("x")) < 1_200
+    assert spool("x").endswith(END)
 
 
 def test_a_spool_that_cannot_be_made_is_an_error() -> None:
@@ -401,7 +459,11 @@ def test_forked_children_write_files_of_their_own() -> None:
     [event] = events(child)
     assert child == f"x.{event['pid']}.chrome_trace"
     assert event["pid"] != events(parent)[0]["pid"]
-    assert list(Path().glob("*.marey")) == []
+    # One run, with a spool of each process that has recorded.
+    assert [path.name for path in Path().glob("*.marey")] == ["x.marey"]
+    assert [name.partition("-")[0] for name in spools("x")] == sorted(
+        str(events(path)[0]["pid"]) for path in (child, parent)
+    )
 
 
 def test_multiprocessing() -> None:
@@ -419,7 +481,8 @@ def test_multiprocessing() -> None:
     run_well(source)
     children = [name for name in traces() if name != "x.chrome_trace"]
     assert sum(len(paths(name)) for name in children) == 20
-    assert list(Path().glob("*.marey")) == []
+    assert [path.name for path in Path().glob("*.marey")] == ["x.marey"]
+    assert len(spools("x")) == 1 + len(children)
 
 
 # marey run
@@ -445,6 +508,60 @@ def test_marey_run() -> None:
     assert traces("out") == ["named.chrome_trace"]
 
 
+def marey_run(*arguments: str) -> str:
+    """What `marey run` and its program say on stderr."""
+    run = [sys.executable, "-m", "marey", "run", "-d", "trace"]
+    done = subprocess.run([*run, *arguments], capture_output=True, text=True, check=True)
+    return done.stderr
+
+
+PARENT = """
+    import subprocess, sys
+    import marey
+    with marey.scope("a"):
+        if len(sys.argv) < 2:
+            subprocess.run([sys.executable, __file__, "child"], check=True)
+    """
+
+
+@pytest.mark.parametrize("before", [[], ["--", sys.executable]])
+def test_marey_run_makes_one_run_of_all_processes(before: list[str]) -> None:
+    write_program(PARENT)
+    for _ in range(2):
+        said = marey_run("-o", "out/x.marey", *before, "program.py")
+        assert "out/x.marey\n" in said
+    assert sorted(os.listdir("out")) == ["x.1.marey", "x.marey"]
+    assert [len(spools(f"out/{name}")) for name in ("x.1", "x")] == [2, 2]
+
+
+@pytest.mark.parametrize("before", [[], ["--", sys.executable]])
+def test_a_marey_run_within_another_records_into_that_ones_directory(before: list[str]) -> None:
+    write_program(PARENT)
+    inner = ["-m", "marey", "run", "-d", "trace", "-o", "inner.marey", *before, "program.py"]
+    said = marey_run("-o", "outer.marey", "--", sys.executable, *inner)
+    assert "inner.marey" not in said
+    assert sorted(os.listdir()) == ["outer.marey", "program.py"]
+    assert len({name.partition("-")[0] for name in spools("outer")}) == 2
+
+
+def test_sigterm_leaves_a_run_and_no_trace() -> None:
+    path = write_program("""
+        import sys
+        import marey
+        with marey.scope("a"):
+            print("ready", flush=True)
+            sys.stdin.read()
+        """)
+    run = [sys.executable, "-m", "marey", "run", "-d", "trace", "-o", "x.marey", str(path)]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert process.wait() == -signal.SIGTERM
+    assert sorted(os.listdir()) == ["program.py", "x.marey"]
+    assert spool("x").endswith(END)
+
+
 def test_a_spool_that_cannot_be_written_any_more_is_counted() -> None:
     run_well(
         """
@@ -462,10 +579,11 @@ def test_a_spool_that_cannot_be_written_any_more_is_counted() -> None:
         marey.finalize(session)
         """
     )
-    recorded = sum(len(events(path)) for path in traces())
+    # What the spool took last may be that a scope was open.
+    ended = [event for path in traces() for event in events(path) if "open" not in event["args"]]
     lost = losses(traces()[-1])
     assert lost["spool_full"] > 0
-    assert recorded + sum(lost.values()) == 200_000
+    assert len(ended) + sum(lost.values()) == 200_000
 
 
 def test_processes_of_one_name_may_start_and_end_together() -> None:
@@ -480,3 +598,164 @@ def test_processes_of_one_name_may_start_and_end_together() -> None:
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     errors = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], errors
+    spools = [path.name for path in Path().glob("same*.marey/spool/*")]
+    assert len(spools) == 400
+
+
+# The run directory
+
+
+RECORD = """
+    import marey, sys
+    session = marey.start("x", data="trace")
+    with marey.scope("a"):
+        pass
+    print(marey._native.run_dir(session), flush=True)
+    sys.stdin.read()
+    marey.finalize(session, "marey")
+    """
+
+
+def test_a_run_directory_instead_of_a_chrome_trace() -> None:
+    session = marey.start("x", data="trace")
+    assert session is not None
+    assert marey._native.run_dir(session) == os.path.abspath("x.marey")
+    with marey.scope("a"):
+        pass
+    marey._native.checkpoint()
+    marey.data.advance_phase(session)
+    assert marey._native.finalize(session, "marey") == [os.path.abspath("x.marey")]
+    assert spool("x").endswith(END)
+    [recorded] = traces()
+    assert recorded == "x.chrome_trace"  # the checkpoint that was asked for
+
+
+def test_a_tree_has_no_run_directory() -> None:
+    session = marey.start("x")
+    assert session is not None
+    assert marey._native.run_dir(session) is None
+    with pytest.raises(ValueError, match='"marey" needs data="trace"'):
+        marey.finalize(session, "marey")
+    with pytest.raises(IndexError):
+        marey._native.run_dir(77)
+    stdout = marey.start("-", data="trace")
+    with pytest.raises(ValueError, match="standard output"):
+        marey.finalize(stdout, "marey")
+    marey._native.set_quiet_if_empty(stdout)
+
+
+def test_processes_of_one_name_share_a_run() -> None:
+    with Live(RECORD) as first:
+        path = first.hear()
+        with Live(RECORD, RANK="3") as second:
+            assert second.hear() == path == os.path.abspath("x.marey")
+            second.end()
+        assert first.process.poll() is None
+        first.end()
+    pids = sorted(str(program.process.pid) for program in (first, second))
+    assert [name.partition("-")[0] for name in spools("x")] == pids
+    assert sorted(os.listdir()) == ["program.py", "x.marey"]
+
+
+def test_an_earlier_run_is_moved_aside() -> None:
+    for _ in range(3):
+        run_well(RECORD, stdin="")
+    runs = sorted(path.name for path in Path().glob("*.marey"))
+    assert runs == ["x.1.marey", "x.2.marey", "x.marey"]
+    assert all(len(spools(run.removesuffix(".marey"))) == 1 for run in runs)
+
+
+def test_a_run_directory_may_be_named() -> None:
+    for _ in range(2):
+        run_well(RECORD, stdin="", MAREY_RUN_DIR="given")
+    assert len(list(Path("given/spool").iterdir())) == 2
+    assert sorted(os.listdir()) == ["given", "program.py"]
+
+
+def test_children_that_record_nothing_leave_nothing() -> None:
+    source = """
+        import marey, os
+        marey._native.set_quiet_if_empty(marey.start("x", data="trace"))
+        session = marey.start("y", data="trace")
+        if os.fork() == 0:
+            marey.deactivate(session)
+            marey.activate(session)
+            marey.data.advance_phase(session)
+            marey.finalize()
+            os._exit(0)
+        os.wait()
+        marey._native.set_quiet_if_empty(session)
+        marey.finalize()
+        """
+    run_well(source)
+    assert os.listdir() == ["program.py"]
+
+
+def test_a_child_whose_spool_cannot_be_made_still_has_its_tree() -> None:
+    source = """
+        import marey, os, pathlib, shutil
+        session = marey.start("x", data="trace")
+        if os.fork() == 0:
+            shutil.rmtree("x.marey")
+            pathlib.Path("x.marey").touch()
+            with marey.scope("child"):
+                pass
+            marey.finalize(session, "hatchet")
+            os._exit(0)
+        os.wait()
+        """
+    run_program(source)
+    [child] = [path for path in files() if path != "x.hatchet"]
+    assert counts(tree(child)) == {"child": 1}
+    assert tree(child)["marey"]["losses"]["spool_full"] == 1
+
+
+def test_a_child_that_outlives_its_parent_stays_in_the_run() -> None:
+    source = """
+        import marey, os, sys
+        session = marey.start("x", data="trace")
+        if os.fork() == 0:
+            sys.stdin.read()  # until the parent is gone
+            with marey.scope("child"):
+                pass
+            marey.finalize(session, "marey")
+            os._exit(0)
+        with marey.scope("parent"):
+            pass
+        marey.finalize(session, "marey")
+        print("done", flush=True)
+        """
+    with Live(source) as program:
+        assert program.hear() == "done"
+        program.process.wait()
+        with Live(RECORD) as other:
+            assert other.hear() == os.path.abspath("x.marey")  # it is recorded into
+            program.end()
+            other.end()
+    assert len(spools("x")) == 3
+
+
+def test_the_command_line_has_no_secrets() -> None:
+    source = """
+        import marey
+        marey.finalize(marey.start("x", data="trace"), "marey")
+        """
+    path = write_program(source)
+    subprocess.run([sys.executable, path, "--lr=0.25", "--token", "hunter2"], check=True)
+    assert b"--lr=0.25" in spool("x")
+    assert b"hunter2" not in spool("x")
+
+
+def test_standard_output_has_a_directory_of_its_own() -> None:
+    runs = set()
+    for _ in range(2):
+        session = marey.start("-", data="trace")
+        assert session is not None
+        run = marey._native.run_dir(session)
+        assert run is not None
+        assert Path(run).stat().st_mode & 0o777 == 0o700
+        marey._native.set_quiet_if_empty(session)
+        marey.finalize(session)
+        assert not Path(run).exists()
+        runs.add(run)
+    assert len(runs) == 2

@@ -21,26 +21,32 @@ from .errors import (
     BackendUnavailable,
     EmptyFilter,
     MareyError,
+    QueryError,
     UnknownMetric,
     UnreadableProfile,
+    UnreadableRun,
 )
 from .profile import DEFAULT_PROFILE_NAME, activate, deactivate, finalize, profile, start
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import graph, hooks, mode, specs, viewer
+    from . import graph, hooks, mode, run, specs, viewer
     from .hooks import register_triton_hook, unregister_triton_hook
+    from .run import open as open
     from .specs import max_bps, max_flops
     from .viewer import parse, read
 
+# Without `open`: `from marey import *` would hide Python's own.
 __all__ = [
     "DEFAULT_PROFILE_NAME",
     "BackendUnavailable",
     "EmptyFilter",
     "MareyError",
+    "QueryError",
     "UnknownMetric",
     "UnreadableProfile",
+    "UnreadableRun",
     "__version__",
     "activate",
     "context",
@@ -63,6 +69,7 @@ __all__ = [
     "profile",
     "read",
     "register_triton_hook",
+    "run",
     "scope",
     "specs",
     "start",
@@ -72,10 +79,11 @@ __all__ = [
 ]
 
 # The parts that most programs never touch, and the names that come from them.
-_LAZY_MODULES = ("graph", "hooks", "mode", "specs", "viewer")
+_LAZY_MODULES = ("graph", "hooks", "mode", "run", "specs", "viewer")
 _LAZY_NAMES = {
     "max_bps": "specs",
     "max_flops": "specs",
+    "open": "run",
     "parse": "viewer",
     "read": "viewer",
     "register_triton_hook": "hooks",
@@ -95,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_LAZY_NAMES})

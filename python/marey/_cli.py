@@ -21,6 +21,11 @@ Usage: marey run [OPTIONS] TARGET...
 Commands:
   run          run a program and profile it; `marey script.py` is short for `marey run script.py`
   view         show profiles as trees; also the command `marey-viewer`
+  query        ask a run in SQL
+  info         show what a run is
+  schema       show what tables and columns runs have
+  pack         make one file of a run
+  collect      make tables of what was recorded, now
   completions  print the completion script of a shell
   help         list every command
 
@@ -31,6 +36,7 @@ Options:
 Examples:
   marey run train.py --epochs 3
   marey view train.hatchet
+  marey query train.marey
   marey run --help
 """
 
@@ -85,9 +91,9 @@ def _is_bare_run(first: str) -> bool:
     """Whether the first argument can only be an option or the target of `run`.
 
     No other command contains a dot or a slash, so a file called `view` does not hide `marey view`.
-    A profile is no program; the engine says how to see it.
+    A profile or a run is no program; the engine says how to see it.
     """
-    if first.endswith((".hatchet", ".hatchet_msgpack")):
+    if first.rstrip(os.sep).endswith((".hatchet", ".hatchet_msgpack", ".marey", ".marey.zip")):
         return False
     is_path = os.sep in first or first.endswith((".py", ".pyc", ".pyz", ".zip"))
     return first.startswith("-") or first == "pytest" or is_path
@@ -117,15 +123,28 @@ def _start(options: _recording.Options) -> None:
 
 def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
     if not is_disabled():
+        _announce_processes(options)
         _recording.hand_down(options)
-        shown = _recording.shown_path(f"{options.path}.<pid>.{options.format}", os.getcwd())
-        print(f"marey: each Python process writes {shown}", file=sys.stderr, flush=True)
     try:
         os.execvpe(target.argv[0], target.argv, os.environ)
     except FileNotFoundError:
         _fail(f"command not found: {target.argv[0]}", exit_code=127)
     except OSError as error:
         _fail(f"cannot run {target.argv[0]}: {error.strerror}", exit_code=126)
+
+
+def _announce_processes(options: _recording.Options) -> None:
+    if options.data == "trace":
+        try:
+            _recording.make_way(options)
+        except OSError as error:
+            _fail(str(error))
+    if options.format == "marey":
+        verb, path = "records into", _recording.run_directory(options)
+    else:
+        verb, path = "writes", f"{options.path}.<pid>.{options.format}"
+    shown = _recording.shown_path(path, os.getcwd())
+    print(f"marey: each Python process {verb} {shown}", file=sys.stderr, flush=True)
 
 
 def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
@@ -172,7 +191,7 @@ def _output_path(
     """The absolute path without its suffix, and the format that the suffix names."""
     if output is None:
         path = name
-    elif output.endswith(os.sep) or os.path.isdir(output):
+    elif output.endswith(os.sep) or (os.path.isdir(output) and not output.endswith(".marey")):
         path = os.path.join(output, name)
     else:
         path = output
@@ -185,7 +204,7 @@ def _output_path(
     return stem + suffix, formats[0]
 
 
-_FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace",)}
+_FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "marey")}
 """Suffixes of the files that each kind of data is written to, the usual one first."""
 
 
@@ -220,11 +239,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _OUTPUT_HELP = (
-    "file to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace, or a "
-    "directory for it"
+    "file to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace or .marey, "
+    "or a directory for it"
 )
 _CONTEXT_HELP = "what a record hangs on: scopes (shadow, the default) or the Python call stack"
-_DATA_HELP = "sums by context (tree, the default) or every event (trace, to .chrome_trace)"
+_DATA_HELP = "sums by context (tree, the default) or each event (trace: .chrome_trace, .marey)"
 
 
 class _Parser(argparse.ArgumentParser):

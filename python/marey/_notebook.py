@@ -1,11 +1,14 @@
-"""A graph as HTML for notebooks: nested rows that open and close, without a script."""
+"""Graphs and answers as HTML for notebooks, without a script.
+
+A graph becomes nested rows that open and close, an answer a table.
+"""
 
 from __future__ import annotations
 
 import heapq
 import html as escaping
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import _engine
@@ -43,6 +46,40 @@ _MIN_WIDTH = 13
 # Of which of two graphs a node is, as in `Graph.tree`.
 _MARKS = {"both": "", "left": "◀", "right": "▶"}
 _LEGEND = "◀ only in the left graph: in a difference, added; ▶ only in the right one: removed"
+
+
+_TABLE_STYLE = """\
+<style>
+.marey-table{font:13px/1.6 ui-monospace,monospace;border-collapse:collapse}
+.marey-table th,.marey-table td{padding:0 1em 0 0;text-align:left;white-space:pre}
+.marey-table .number{text-align:right}
+.marey-table .null,.marey-table caption{opacity:.7}
+.marey-table caption{caption-side:bottom;text-align:left}
+</style>"""
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], count: int) -> str:
+    """The first rows of an answer that has `count`, as HTML."""
+    numbers = [all(_is_number(row[at]) for row in rows) for at in range(len(columns))]
+    lines = [_TABLE_STYLE, '<table class="marey-table">']
+    if len(rows) < count:
+        lines.append(f"<caption>the first {len(rows):,} of {count:,} rows</caption>")
+    lines.append(_table_row("th", columns, numbers))
+    lines += [_table_row("td", row, numbers) for row in rows]
+    return "\n".join([*lines, "</table>"])
+
+
+def _table_row(tag: str, values: Sequence[Any], numbers: Sequence[bool]) -> str:
+    cells = []
+    for value, is_number in zip(values, numbers, strict=True):
+        kind = "null" if value is None else "number" if is_number else ""
+        text = "null" if value is None else _escaped(str(value))
+        cells.append(f'<{tag} class="{kind}">{text}</{tag}>' if kind else f"<{tag}>{text}</{tag}>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def html(graph: _engine.Graph, labels: list[str]) -> str:

@@ -15,6 +15,8 @@ from typing import Literal, NamedTuple
 import marey
 from marey import _native, _session
 from marey._flags import flags
+from marey._names import ENV_RUN, ENV_RUN_DIR
+from marey.profile import start_for
 
 _STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 
@@ -23,7 +25,7 @@ class Options(NamedTuple):
     """What `marey run` was asked for; child processes get it as JSON in `MAREY_RUN`."""
 
     path: str  # absolute, without the format's suffix
-    format: str  # "hatchet", "hatchet_msgpack" or "chrome_trace"
+    format: str  # "hatchet" or "hatchet_msgpack"; of a trace, "chrome_trace" or "marey"
     context: Literal["shadow", "python"]
     data: Literal["tree", "trace"]
     backend: str | None
@@ -39,7 +41,8 @@ def start(options: Options, *, announce: bool) -> int | None:
     Returns the session, or `None` when marey is disabled. Raises what `marey.start` raises.
     """
     flags.command_line = False  # set in a child; a `marey run` there opens a session of its own
-    session = marey.start(
+    session = start_for(
+        "marey" if options.format == "marey" else "chrome_trace",
         options.path,
         context=options.context,
         data=options.data,
@@ -75,6 +78,8 @@ def _finish(file_format: str, announcing_pid: int, directory: str) -> None:
 def _how_to_see(path: str) -> str:
     if path.endswith(".chrome_trace"):
         return "at https://ui.perfetto.dev or chrome://tracing"
+    if path.endswith(".marey"):
+        return f"with: marey info {shlex.quote(path)}"
     return f"with: marey view {shlex.quote(path)}"
 
 
@@ -86,16 +91,35 @@ def shown_path(path: str, directory: str) -> str:
 
 def hand_down(options: Options) -> None:
     """Set the environment so that Python processes started from here are profiled too."""
-    os.environ["MAREY_RUN"] = json.dumps(options._asdict())
+    os.environ[ENV_RUN] = json.dumps(options._asdict())
+    if options.data == "trace":
+        os.environ[ENV_RUN_DIR] = run_directory(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if paths[0] != _STARTUP_DIR:
         # An empty part would mean the working directory.
         os.environ["PYTHONPATH"] = os.pathsep.join([_STARTUP_DIR, *(paths if any(paths) else [])])
 
 
+def run_directory(options: Options) -> str:
+    """Where traces are recorded; within another `marey run`, that one's directory."""
+    return os.environ.get(ENV_RUN_DIR) or f"{options.path}.marey"
+
+
+def make_way(options: Options) -> None:
+    """Move the run of an earlier program aside, where this process will not record itself."""
+    session = _native.start(
+        options.path,
+        python_context=False,
+        output_format="marey",
+        flush_phases=False,
+        quiet_if_empty=True,
+    )
+    _native.finalize(session)
+
+
 def follow() -> None:
     """In a child process: open a session with the parent's options and a file of its own."""
-    options = Options(**json.loads(os.environ["MAREY_RUN"]))
+    options = Options(**json.loads(os.environ[ENV_RUN]))
     session = start(options._replace(path=f"{options.path}.{os.getpid()}"), announce=False)
     if session is not None:
         _native.set_quiet_if_empty(session)

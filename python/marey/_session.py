@@ -8,7 +8,7 @@ import os
 import sys
 from types import ModuleType
 
-from . import _native
+from . import _collect, _native
 
 written: list[str] = []
 """Paths of the profiles that this process has written."""
@@ -17,9 +17,10 @@ _says_note = True
 
 
 def say_nothing_at_end() -> None:
-    """Leaves out why there is no GPU activity in the profile: a parent process says it."""
+    """Leaves it to a parent process to say why there is no GPU activity, and to collect the run."""
     global _says_note
     _says_note = False
+    _collect.leave_to_parent()
 
 
 def finish(session: int | None, output_format: str) -> None:
@@ -33,6 +34,8 @@ def finish(session: int | None, output_format: str) -> None:
         OSError: A file cannot be written.
     """
     global _says_note
+    for ending in _native.sessions() if session is None else [session]:
+        _collect.at_exit(_native.run_dir(ending))
     paths = _native.finalize(session, output_format)
     written.extend(paths)
     if _says_note and paths:

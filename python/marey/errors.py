@@ -35,3 +35,11 @@ class UnknownMetric(MareyError, RuntimeError):
 
 class EmptyFilter(MareyError, ValueError):
     """A filter leaves nothing of a profile; the text says what no node meets."""
+
+
+class UnreadableRun(MareyError, ValueError):
+    """A folder or file is no whole, sound run. The text names it and the reason."""
+
+
+class QueryError(MareyError, ValueError):
+    """A query cannot be answered; the text says why, and what to ask instead if that is known."""

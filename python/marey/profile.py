@@ -41,7 +41,8 @@ def start(
         context: ``"shadow"``: paths are the scopes that the program enters. ``"python"``: paths are
             the Python frames that are executing, then the scope.
         data: ``"tree"``: values are added up by path. ``"trace"``: each scope and value is kept as
-            well, and `finalize` writes Chrome's trace events.
+            well, in the run directory ``<name>.marey`` that all processes of the program share,
+            and `finalize` writes Chrome's trace events.
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
@@ -56,10 +57,26 @@ def start(
     Raises:
         BackendUnavailable: The backend was named and cannot start.
         ImportError: ``hook="triton"`` without Triton.
-        OSError: With ``data="trace"``, the spool cannot be written in ``<name>.marey/``.
+        OSError: With ``data="trace"``, the spool cannot be written in the run directory.
         ValueError: A word means nothing, or does not go with this kind of data.
         RuntimeError: 64 sessions are alive.
     """
+    return start_for(
+        "chrome_trace", name, context=context, data=data, backend=backend, mode=mode, hook=hook
+    )
+
+
+def start_for(
+    trace_format: Literal["chrome_trace", "marey"],
+    name: str | os.PathLike[str] | None,
+    *,
+    context: str,
+    data: str,
+    backend: str | None,
+    mode: str | BaseMode | None,
+    hook: str | Hook | None,
+) -> int | None:
+    """As `start`, with the format in which a trace is written where `finalize` names none."""
     if flags.command_line or is_disabled():
         return None
     if context not in ("shadow", "python"):
@@ -77,7 +94,7 @@ def start(
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
-        output_format="chrome_trace" if data == "trace" else flushing or "hatchet",
+        output_format=trace_format if data == "trace" else flushing or "hatchet",
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
@@ -154,7 +171,8 @@ def finalize(session: int | None = None, output_format: str | None = "") -> None
 
     Args:
         output_format: ``"hatchet"``, ``"hatchet_msgpack"`` or, with ``data="trace"``,
-            ``"chrome_trace"``; empty for the session's own.
+            ``"chrome_trace"`` or ``"marey"``, which leaves it at the run directory; empty for the
+            session's own.
 
     Raises:
         IndexError: There is no such session.

@@ -54,5 +54,6 @@ int main(void) {
     PLACE(name_text);
     PLACE(sessions);
     PLACE(defer_fork_restart);
+    PLACE(run_dir);
     return 0;
 }

@@ -69,6 +69,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     name_text,
     sessions: sessions::sessions,
     defer_fork_restart: sessions::defer_fork_restart,
+    run_dir: sessions::run_dir,
 });
 
 // Names.

@@ -30,9 +30,10 @@ impl From<Error> for Failure {
         let code = match &error {
             Error::UnknownSession(_) | Error::PhaseWithoutData(_) => ErrorCode::NotFound,
             Error::TooManySessions(_) => ErrorCode::Limit,
-            Error::UnknownContext(_) | Error::UnknownFormat(_) | Error::FormatNeedsTrace => {
-                ErrorCode::Argument
-            }
+            Error::UnknownContext(_)
+            | Error::UnknownFormat(_)
+            | Error::FormatNeedsTrace(_)
+            | Error::RunToStdout => ErrorCode::Argument,
             Error::DataNeedsTree => ErrorCode::Unsupported,
             Error::Metric(_) => ErrorCode::Metric,
             Error::Write { .. } => ErrorCode::Io,

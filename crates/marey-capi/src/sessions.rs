@@ -38,6 +38,7 @@ pub(crate) unsafe extern "C" fn start(
                     0 => Format::Hatchet,
                     1 => Format::HatchetMsgpack,
                     2 => Format::ChromeTrace,
+                    3 => Format::Run,
                     other => return Err(Error::UnknownFormat(other.to_string()).into()),
                 },
                 flush_phases: options.flush_phases != 0,
@@ -181,4 +182,22 @@ pub(crate) extern "C" fn after_fork_in_parent() {
 
 pub(crate) extern "C" fn defer_fork_restart() {
     guarded((), api::defer_fork_restart);
+}
+
+pub(crate) unsafe extern "C" fn run_dir(
+    session: i64,
+    sink: Option<Sink>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: as for `finalize`.
+    unsafe {
+        status(error, || {
+            if let (Some(path), Some(sink)) = (api::run_dir(id(session)?)?, sink) {
+                let bytes = path.as_os_str().as_bytes();
+                sink(context, bytes.as_ptr(), bytes.len());
+            }
+            Ok(())
+        })
+    }
 }

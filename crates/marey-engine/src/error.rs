@@ -1,16 +1,21 @@
 //! Errors of the crates below as Python's exceptions.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
 use marey_formats::hatchet::{ParseError, ReadError};
 use marey_query::graph::{FilterError, MetricError, Side};
+use marey_query::sql::SqlError;
+use marey_store::StoreError;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyTypeError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
 import_exception!(marey.errors, EmptyFilter);
+import_exception!(marey.errors, QueryError);
 import_exception!(marey.errors, UnknownMetric);
 import_exception!(marey.errors, UnreadableProfile);
+import_exception!(marey.errors, UnreadableRun);
 
 /// How many metrics are named where none is near to what was asked for.
 const MAX_AVAILABLE: usize = 20;
@@ -32,6 +37,53 @@ pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
     let message = error.to_string();
     let reason = message.split(" (os error").next().unwrap_or_default().to_owned();
     PyOSError::new_err((code, reason, path.as_os_str().to_owned()))
+}
+
+pub(crate) fn unreadable_run(error: StoreError) -> PyErr {
+    match error {
+        StoreError::Io { path, source, .. } => os_error(source, &path),
+        StoreError::NotARun { .. }
+        | StoreError::Uncollected { .. }
+        | StoreError::Version { .. }
+        | StoreError::Manifest { .. }
+        | StoreError::Pack { .. }
+        | StoreError::Part { .. }
+        | StoreError::Parquet { .. }
+        | StoreError::Arrow { .. } => UnreadableRun::new_err(with_hint(&error, error.hint())),
+    }
+}
+
+pub(crate) fn bad_query(error: &SqlError) -> PyErr {
+    let sentence = with_hint(error, error.hint());
+    match error {
+        SqlError::Unreadable { .. } | SqlError::Store(_) => UnreadableRun::new_err(sentence),
+        SqlError::Syntax { .. }
+        | SqlError::Empty
+        | SqlError::ManyStatements { .. }
+        | SqlError::TooDeep { .. }
+        | SqlError::ReadOnly { .. }
+        | SqlError::UnknownTable { .. }
+        | SqlError::UnknownColumn { .. }
+        | SqlError::UnknownFunction { .. }
+        | SqlError::Plan { .. }
+        | SqlError::Execution { .. }
+        | SqlError::Memory { .. }
+        | SqlError::Cancelled
+        | SqlError::Internal { .. } => QueryError::new_err(sentence),
+    }
+}
+
+pub(crate) fn answer_too_large(limit_bytes: usize) -> PyErr {
+    let limit_mib = limit_bytes >> 20;
+    let sentence = format!("the answer takes more than {limit_mib} MiB of memory");
+    QueryError::new_err(with_hint(sentence, Some("raise `memory_limit`, or select less".into())))
+}
+
+fn with_hint(sentence: impl Display, hint: Option<String>) -> String {
+    match hint {
+        Some(hint) => format!("{sentence} ({hint})"),
+        None => sentence.to_string(),
+    }
 }
 
 pub(crate) fn bad_metric(error: &MetricError) -> PyErr {

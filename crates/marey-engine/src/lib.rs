@@ -1,25 +1,32 @@
 //! The Python module `marey._engine`: the program `marey` for those who analyse.
 //!
 //! **Constraints.** A profiled program never imports this module; `marey._native` is the light one.
-//! It hands everything to the crates [`marey`], [`marey_formats`] and [`marey_query`], with the GIL
-//! released where there is work to do. Its functions are thin: arguments in, an answer or a Python
-//! exception out. `marey.graph` and `marey.viewer` give them the shape that users see.
+//! It hands everything to the crates [`marey`], [`marey_formats`], [`marey_query`] and
+//! [`marey_store`], with the GIL released where there is work to do. Its functions are thin:
+//! arguments in, an answer or a Python exception out. `marey.graph`, `marey.viewer` and `marey.run`
+//! give them the shape that users see.
 //!
-//! Start reading at `graph`.
+//! Start reading at `graph`, for runs at `run`.
 //!
 //! ```python
 //! from marey import _engine
 //!
 //! exit_code = _engine.cli_main(["marey", "view", "train.hatchet"])
 //! graph = _engine.Graph.read("train.hatchet")
+//! run = _engine.Run.open("train.marey")
 //! ```
 
+mod answer;
+mod capsule;
 mod cells;
 mod devices;
 mod error;
 mod file;
 mod graph;
+mod info;
 mod peaks;
+mod run;
+mod values;
 
 /// The analysis side of marey.
 #[pyo3::pymodule]
@@ -29,9 +36,13 @@ mod _engine {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::answer::Answer;
+    #[pymodule_export]
     use super::graph::Graph;
     #[pymodule_export]
     use super::peaks::{architectures, max_bps, max_flops};
+    #[pymodule_export]
+    use super::run::{Run, needs_collecting};
 
     /// Run a command line and return its exit code.
     ///

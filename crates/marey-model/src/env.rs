@@ -19,6 +19,8 @@ pub const CHECKPOINT_SECS: &str = "MAREY_CHECKPOINT_SECS";
 pub const LIB: &str = "MAREY_LIB";
 /// Set by `marey run` for the processes that the program starts.
 pub const RUN: &str = "MAREY_RUN";
+/// The run directory that trace sessions record into.
+pub const RUN_DIR: &str = "MAREY_RUN_DIR";
 /// Most context nodes a thread may hold.
 pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 
@@ -26,11 +28,13 @@ pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
 /// Most bytes of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
-/// Leaves the spool where it is.
+/// Has whoever collects a run leave its spools where they are.
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
+/// Whether a program collects its run when it ends.
+pub const COLLECT: &str = "MAREY_COLLECT";
 
 /// Every variable.
-pub const ALL: [EnvVar; 8] = [
+pub const ALL: [EnvVar; 10] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -52,6 +56,11 @@ pub const ALL: [EnvVar; 8] = [
         doc: "The options of `marey run` as JSON, by which Python processes that the program starts are profiled too. Not meant to be set by hand.",
     },
     EnvVar {
+        name: RUN_DIR,
+        default: "`<name>.marey`, by the session's name without its rank; set by `marey run -d trace`",
+        doc: "The run directory that trace sessions record into. Processes that shall make one run and do not overlap in time, or have sessions of different names, need it.",
+    },
+    EnvVar {
         name: MAX_NODES,
         default: "1000000",
         doc: "Most context nodes that one thread may hold; what comes after is counted in `losses`.",
@@ -69,7 +78,12 @@ pub const ALL: [EnvVar; 8] = [
     EnvVar {
         name: KEEP_SPOOL,
         default: "unset",
-        doc: "`1` (or any value but `0` and the empty one) keeps the spool when the trace has been written from it.",
+        doc: "`1` (or any value but `0` and the empty one) keeps the spools of a run when they have been collected into its tables.",
+    },
+    EnvVar {
+        name: COLLECT,
+        default: "1",
+        doc: "`0` (or the empty value) leaves a run of traces uncollected when the program ends: its tables are then made when it is opened.",
     },
 ];
 

@@ -2,7 +2,8 @@
 //!
 //! Everything two crates must agree on is said here, once: ids, kinds of context node, the names
 //! and units of the metrics that marey writes, the causes of loss, the environment variables, a
-//! profile at rest ([`profile`]), and the bytes in which a trace leaves the process ([`spool`]).
+//! profile at rest ([`profile`]), quantiles that merge ([`sketch`]), and the bytes in which a trace
+//! leaves the process ([`spool`]).
 //! The Python constants and the reference pages are generated from these tables (`cargo xtask
 //! codegen`).
 //!
@@ -29,6 +30,8 @@ pub mod loss;
 pub mod metric;
 pub mod profile;
 pub mod rank;
+pub mod redact;
+pub mod sketch;
 pub mod spool;
 pub mod table;
 pub mod wall;

@@ -32,6 +32,7 @@ fn start(
         "hatchet" => 0,
         "hatchet_msgpack" => 1,
         "chrome_trace" => 2,
+        "marey" => 3,
         other => return Err(PyValueError::new_err(format!("Unknown output format: {other}"))),
     };
     if python_context {
@@ -197,6 +198,16 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     checked(|error| unsafe { (table().depth)(session, error) }).map(Some)
 }
 
+/// The run directory that a session's events are in, or `None` if it keeps none.
+#[pyfunction]
+fn run_dir(session: i64) -> PyResult<Option<OsString>> {
+    let mut paths: Vec<OsString> = Vec::new();
+    let context = (&raw mut paths).cast();
+    // SAFETY: the list lives until the call returns; `push_path` takes the list.
+    checked(|error| unsafe { (table().run_dir)(session, Some(push_path), context, error) })?;
+    Ok(paths.pop())
+}
+
 /// Writes no file for a session if it records nothing.
 #[pyfunction]
 fn set_quiet_if_empty(session: i64) -> PyResult<()> {
@@ -249,6 +260,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(is_phase_complete, module)?,
         wrap_pyfunction!(clear, module)?,
         wrap_pyfunction!(depth, module)?,
+        wrap_pyfunction!(run_dir, module)?,
         wrap_pyfunction!(set_quiet_if_empty, module)?,
         wrap_pyfunction!(checkpoint, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,

@@ -236,6 +236,11 @@ pub fn context(session: SessionId) -> Result<ContextSource, Error> {
     recorder::context(session)
 }
 
+/// The run directory that a session's events are in; `None` if it keeps none.
+pub fn run_dir(session: SessionId) -> Result<Option<PathBuf>, Error> {
+    recorder::run_dir(session)
+}
+
 /// Writes no file for this session if it records nothing.
 pub fn set_quiet_if_empty(session: SessionId) -> Result<(), Error> {
     recorder::set_quiet_if_empty(session)
@@ -246,12 +251,12 @@ pub fn write_checkpoints() {
     recorder::write_checkpoints();
 }
 
-/// Leaves it to the caller to have the background thread started again after a fork.
+/// Leaves it to the caller to have the background threads started again after a fork.
 pub fn defer_fork_restart() {
     fork::defer_restart();
 }
 
-/// Has the background thread started again after a fork, in the parent.
+/// Has the background threads started again after a fork, in the parent.
 pub fn after_fork_in_parent() {
-    fork::restart_checkpoints();
+    fork::restart_workers();
 }

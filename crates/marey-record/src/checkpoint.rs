@@ -1,105 +1,44 @@
-//! The background thread: it writes checkpoints and takes over the logs of trace sessions, so that a
-//! SIGKILL loses at most one interval of either, and it ends a process that SIGTERM would end, after
-//! the files are written.
-//!
-//! It takes no signal itself. Across a fork it is stopped and started again, so that the program is
-//! single-threaded whenever it would be without us.
+//! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval, and that
+//! ends a process that SIGTERM would end, after the files are written.
 
-use crate::bell::Bell;
 use crate::local;
+use crate::progress;
 use crate::recorder;
-use crate::trace;
+use crate::worker::{STOP, Worker};
 use marey_model::env;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
-static WORKER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-static BELL: Bell = Bell::new();
-/// Whether somebody hears the bell.
-static HEARS: AtomicBool = AtomicBool::new(false);
+/// The thread.
+pub(crate) static WORKER: Worker = Worker::new("marey", run);
 static TERMINATED: AtomicBool = AtomicBool::new(false);
 static HANDLER: AtomicBool = AtomicBool::new(false);
 
-/// Calls to the thread. Stop, after the checkpoint that it may be writing.
-const STOP: u32 = 1;
-/// End the process as SIGTERM does.
+/// The call to end the process as SIGTERM does.
 const TERM: u32 = 2;
-/// Take over the logs, and look again when that is due next.
-pub(crate) const DRAIN: u32 = 4;
-
-/// Makes a call; async-signal-safe.
-pub(crate) fn call(call: u32) {
-    BELL.ring(call);
-}
-
-fn worker() -> MutexGuard<'static, Option<JoinHandle<()>>> {
-    WORKER.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Starts the thread if it does not run.
 pub(crate) fn ensure_running() {
-    let mut worker = worker();
-    if worker.is_some() {
-        return;
-    }
-    BELL.take();
     install_sigterm_handler();
-    let thread =
-        with_signals_blocked(|| std::thread::Builder::new().name("marey".to_owned()).spawn(run));
-    HEARS.store(thread.is_ok(), Ordering::SeqCst);
-    *worker = thread.ok();
-}
-
-/// Stops the thread, after the checkpoint that it may be writing. Whether it ran.
-pub(crate) fn stop() -> bool {
-    let Some(thread) = worker().take() else { return false };
-    HEARS.store(false, Ordering::SeqCst);
-    BELL.ring(STOP);
-    // It cannot panic with anything that we could do better about.
-    drop(thread.join());
-    true
-}
-
-/// Holds the lock over a fork.
-pub(crate) fn hold() -> impl Sized + use<> {
-    worker()
-}
-
-/// In the child of a fork, where the thread does not exist.
-pub(crate) fn forget() {
-    HEARS.store(false, Ordering::SeqCst);
-    if let Some(thread) = worker().take() {
-        leak(thread);
-    }
-}
-
-#[expect(clippy::mem_forget, reason = "there is no thread behind the handle to detach from")]
-fn leak(thread: JoinHandle<()>) {
-    std::mem::forget(thread);
+    WORKER.ensure_running();
 }
 
 fn run() {
     let interval = interval();
-    let mut next_checkpoint = interval.map(|interval| Instant::now() + interval);
+    let mut next = interval.map(|interval| Instant::now() + interval);
     loop {
-        let until_checkpoint =
-            next_checkpoint.map(|at| at.saturating_duration_since(Instant::now()));
-        let until_drain = trace::is_on().then_some(trace::PERIOD);
-        let calls = BELL.wait(until_checkpoint.into_iter().chain(until_drain).min());
+        let calls = WORKER.wait(next.map(|at| at.saturating_duration_since(Instant::now())));
         if calls & TERM != 0 {
             end_by_sigterm();
         }
         if calls & STOP != 0 {
             return;
         }
-        trace::drain();
-        if next_checkpoint.is_some_and(|at| at <= Instant::now()) {
+        if next.is_some_and(|at| at <= Instant::now()) {
             recorder::write_tree_checkpoints();
-            next_checkpoint = interval.map(|interval| Instant::now() + interval);
+            next = interval.map(|interval| Instant::now() + interval);
         }
     }
 }
@@ -108,22 +47,6 @@ fn run() {
 fn interval() -> Option<Duration> {
     let secs = recorder::env_number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
-}
-
-#[expect(unsafe_code, reason = "the thread must inherit a full signal mask")]
-fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: plain data; both sets are initialised by the calls before they are read.
-    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: valid sets; these calls fail only for arguments that are wrong.
-    unsafe {
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    }
-    let value = run();
-    // SAFETY: `before` was filled in above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    value
 }
 
 /// Installs our handler, once, if SIGTERM would end the process right away.
@@ -149,29 +72,34 @@ fn install_sigterm_handler() {
 /// Hands the signal to the thread, and does not let the program go on. Without a thread, ends the
 /// process as if we were not here.
 extern "C" fn on_sigterm(_signal: libc::c_int) {
-    if !HEARS.load(Ordering::SeqCst) {
+    if !WORKER.hears() {
         die_by_sigterm();
         return;
     }
     if !TERMINATED.swap(true, Ordering::SeqCst) {
-        BELL.ring(TERM);
+        WORKER.call(TERM);
     }
-    // Whoever writes the files waits for the event that this thread may be in.
-    if !local::is_in_event() {
-        await_end();
+    // Whoever writes the files waits for the event that this thread may be in, and for the files that
+    // it may be writing.
+    if !local::is_in_event() && !progress::is_writer() {
+        wait_while(|| true);
         die_by_sigterm();
     }
 }
 
-/// Waits for the thread to end the process; gives up after a while, in case the signal came while
-/// this thread held a lock that writing needs, such as the allocator's.
+/// Waits as long as this holds and files grow; gives up a while after they have grown last, in case the
+/// signal came while a thread held a lock that writing needs, such as the allocator's.
 #[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
-fn await_end() {
+fn wait_while(holds: fn() -> bool) {
     const STEPS: u32 = 100;
     const STEP_MILLIS: i32 = 50;
-    for _ in 0..STEPS {
+    let (mut bytes, mut idle_steps) = (progress::bytes(), 0);
+    while idle_steps < STEPS && holds() {
         // SAFETY: no descriptors, so nothing is read or written.
         unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
+        let has_grown = progress::bytes() != bytes;
+        bytes = progress::bytes();
+        idle_steps = if has_grown { 0 } else { idle_steps + 1 };
     }
 }
 
@@ -181,6 +109,7 @@ fn end_by_sigterm() {
         // There is nobody left to tell.
         drop(recorder::finalize(id, None));
     }
+    wait_while(progress::has_writers);
     die_by_sigterm();
 }
 

@@ -2,8 +2,8 @@
 
 use crate::arena::Arena;
 use crate::names;
-use crate::sketch;
 use marey_model::metric::{MetricError, MetricName, MetricValue};
+use marey_model::sketch;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One session's data about one thread. The owner of the thread is the only writer.

@@ -1,5 +1,6 @@
 //! What the recorder's cold calls can fail with.
 
+use crate::output::Format;
 use marey_model::metric::MetricError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -24,9 +25,13 @@ pub enum Error {
     UnknownFormat(String),
     /// The format needs records that a tree does not keep.
     #[error(
-        "output format \"chrome_trace\" needs data=\"trace\", and this session has data=\"tree\""
+        "output format \"{}\" needs data=\"trace\", and this session has data=\"tree\"",
+        .0.as_str()
     )]
-    FormatNeedsTrace,
+    FormatNeedsTrace(Format),
+    /// A run is a directory.
+    #[error("output format \"marey\" is a directory, which cannot go to standard output")]
+    RunToStdout,
     /// What is asked for is a tree's, and the session has records.
     #[error("only the data of a session with data=\"tree\" can be read while it is alive")]
     DataNeedsTree,

@@ -3,13 +3,17 @@
 use crate::checkpoint;
 use crate::names;
 use crate::recorder;
+use crate::trace;
+use crate::worker::Worker;
 use std::any::Any;
 use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static CHECKPOINTS_STOPPED: AtomicBool = AtomicBool::new(false);
+/// The threads that are gone while the process forks.
+const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
+
 static RESTART_IS_OURS: AtomicBool = AtomicBool::new(true);
 
 thread_local! {
@@ -31,41 +35,37 @@ pub(crate) fn install() {
     });
 }
 
-/// Leaves it to the caller to start the background thread again after a fork.
+/// Leaves it to the caller to start the background threads again after a fork.
 ///
-/// CPython warns of threads right after a fork, in the parent: it calls
-/// [`restart_checkpoints`] when that is over.
+/// CPython warns of threads right after a fork, in the parent: it calls [`restart_workers`] when that
+/// is over.
 pub(crate) fn defer_restart() {
     RESTART_IS_OURS.store(false, Ordering::Relaxed);
 }
 
-/// Starts the background thread again, if a fork stopped it.
-pub(crate) fn restart_checkpoints() {
-    if CHECKPOINTS_STOPPED.swap(false, Ordering::SeqCst) {
-        checkpoint::ensure_running();
-    }
+/// Starts the background threads again that a fork has stopped.
+pub(crate) fn restart_workers() {
+    WORKERS.into_iter().for_each(Worker::resume);
 }
 
 extern "C" fn before() {
-    if checkpoint::stop() {
-        CHECKPOINTS_STOPPED.store(true, Ordering::SeqCst);
-    }
-    let held: Box<dyn Any> = Box::new((checkpoint::hold(), recorder::hold(), names::hold()));
+    WORKERS.into_iter().for_each(Worker::pause);
+    let held: Box<dyn Any> = Box::new((WORKERS.map(Worker::hold), recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
 }
 
 extern "C" fn after_in_parent() {
     HELD.with_borrow_mut(Option::take);
     if RESTART_IS_OURS.load(Ordering::Relaxed) {
-        restart_checkpoints();
+        restart_workers();
     }
 }
 
 extern "C" fn after_in_child() {
     HELD.with_borrow_mut(Option::take);
-    checkpoint::forget();
+    WORKERS.into_iter().for_each(Worker::forget);
     recorder::begin_child();
-    restart_checkpoints();
+    restart_workers();
 }
 
 extern "C" fn at_exit() {
@@ -75,5 +75,7 @@ extern "C" fn at_exit() {
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));
         }
     }
-    checkpoint::stop();
+    for worker in WORKERS {
+        worker.stop();
+    }
 }

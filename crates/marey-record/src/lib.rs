@@ -65,6 +65,10 @@ mod os;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
+mod own_file;
+#[cfg(not(loom))]
+mod progress;
+#[cfg(not(loom))]
 mod recorder;
 #[cfg(not(loom))]
 mod registry;
@@ -73,7 +77,6 @@ pub mod seq;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
-mod sketch;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod table;
@@ -83,6 +86,8 @@ mod thread;
 mod trace;
 #[cfg(not(loom))]
 mod tree;
+#[cfg(not(loom))]
+mod worker;
 #[cfg(not(loom))]
 mod writing;
 

@@ -1,5 +1,10 @@
 //! What the system says about the calling thread.
 
+use marey_model::redact;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 /// The name that the system knows, at most 15 bytes.
 #[expect(unsafe_code, reason = "std does not tell the name of a thread it did not start")]
 pub(crate) fn thread_name() -> String {
@@ -22,4 +27,27 @@ pub(crate) fn thread_id() -> u64 {
 pub(crate) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
+}
+
+/// Bytes of the filesystem that a path is on: those that are free for this user, and all of them.
+#[expect(unsafe_code, reason = "std tells nothing of filesystems")]
+pub(crate) fn space_bytes(path: &Path) -> Option<(u64, u64)> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: plain data, filled in below.
+    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a struct to write to, both valid until the call returns.
+    let failed = unsafe { libc::statvfs(path.as_ptr(), &raw mut about) } != 0;
+    let bytes = |blocks: u64| blocks.saturating_mul(about.f_frsize);
+    (!failed).then(|| (bytes(about.f_bavail), bytes(about.f_blocks)))
+}
+
+/// The command line of this process, with its secrets blotted out.
+pub(crate) fn argv() -> Vec<String> {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let line = line.strip_suffix(&[0]).unwrap_or(&line);
+    let argv: Vec<_> = line
+        .split(|&byte| byte == 0)
+        .map(|argument| String::from_utf8_lossy(argument).into())
+        .collect();
+    redact::argv(&argv)
 }

@@ -10,16 +10,17 @@ use crate::error::Error;
 use crate::local;
 use crate::losses;
 use crate::merged::MergedTree;
-use crate::output::{Contents, Document, Format};
+use crate::output::{Contents, Document, Format, TracePart};
+use crate::progress::{self, Writing};
 use crate::registry::{self, lock};
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
-use crate::trace::SpoolFile;
 use crate::{account, checkpoint, fork, trace, writing};
 use marey_model::context::ContextSource;
 use marey_model::env;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -92,6 +93,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     clock::calibrate();
     fork::install();
     let base = session::base_for(&options.name, account::rank());
+    if options.format == Format::Run && session::means_stdout(&base) {
+        return Err(Error::RunToStdout);
+    }
     let mut sessions = lock(&SESSIONS);
     let same = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = same {
@@ -113,7 +117,8 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         ended_threads: MergedTree::default(),
         started: Pair::now(),
         outputs: Arc::default(),
-        spool: None,
+        playback: None,
+        recorded: None,
     };
     if session.is_trace() {
         trace::begin(&session)?;
@@ -125,7 +130,10 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     drop(sessions);
     account::measure_scope();
     checkpoint::ensure_running();
-    checkpoint::call(checkpoint::DRAIN);
+    if options.format.needs_trace() {
+        trace::WORKER.ensure_running();
+        trace::ask_for_drain();
+    }
     Ok(id)
 }
 
@@ -171,13 +179,31 @@ pub(crate) fn alive() -> Vec<SessionId> {
 /// Ends a session and writes its files, in `format` or the session's own. Returns their paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
     let began = clock::ticks();
-    let mut session = end(id, format)?;
-    let format = format.unwrap_or(session.options.format);
+    let _writing = Writing::begin();
+    let format = match format {
+        Some(format) => format,
+        None => lock(&SESSIONS).get(id)?.options.format,
+    };
+    let mut session = end(id, Some(format))?;
+    let recorded = session.recorded.clone();
+    if format == Format::Run {
+        let recorded = recorded.filter(|_| !session.is_quiet());
+        return Ok(recorded
+            .map(|recorded| recorded.file.run().path().to_owned())
+            .into_iter()
+            .collect());
+    }
     if session.options.flush_phases {
         session.closed.retain(|_, phase| !phase.is_written);
     }
     account::add_flushing_since(began);
     let meta = account::meta(&session, true);
+    let mut playback = match (session.playback.take(), &recorded) {
+        (None, Some(recorded)) if format == Format::ChromeTrace => {
+            Some(writing::playback(&session, recorded)?)
+        }
+        (playback, _) => playback,
+    };
     let outputs = Arc::clone(&session.outputs);
     let mut outputs = lock(&outputs);
     outputs.closed = true;
@@ -187,12 +213,15 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
         if is_quiet {
             continue;
         }
-        let spool = session.spool.as_deref();
         let document = Document { tree: &closed.tree, meta: &meta };
-        let contents = writing::contents(&session, *phase, format, document, spool)?;
-        let written = writing::write(&mut outputs, &session.base_of(*phase), &contents);
+        let trace = playback.as_mut().zip(recorded.as_ref()).map(|(playback, recorded)| {
+            TracePart { playback, bytes: closed.part.clone(), extent: recorded.extent }
+        });
+        let mut contents = writing::contents(format, document, trace)?;
+        let written = writing::write(&mut outputs, &session.base_of(*phase), &mut contents);
         // What could not be written is still there.
-        paths.extend(written.inspect_err(|_| spool.into_iter().for_each(SpoolFile::keep))?);
+        let keep = |_: &Error| recorded.iter().for_each(|recorded| recorded.file.keep());
+        paths.extend(written.inspect_err(keep)?);
     }
     Ok(paths)
 }
@@ -204,14 +233,15 @@ pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a session out of the masks and out of the threads, with everything in its phases.
+/// Takes a session out of the masks and out of the threads, with everything in its phases, to be written
+/// in `format` if there is one.
 ///
-/// Fails, and ends nothing, if the session has not what `format` needs.
+/// Fails, and ends nothing, if the session has not what the format needs.
 fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
-    if format == Some(Format::ChromeTrace) && !session.is_trace() {
-        return Err(Error::FormatNeedsTrace);
+    if let Some(format) = format {
+        session.check_format(format)?;
     }
     let slot = session.slot;
     CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
@@ -220,14 +250,20 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
     close_phase(&mut session, &running, true);
-    let is_empty = session.closed.values().all(|phase| phase.tree.is_empty());
-    let spool = if session.is_trace() {
-        trace::end(&session, ended_ticks, !session.options.quiet_if_empty || !is_empty)
-    } else {
-        Ok(None)
-    };
+    let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
+    let recorded = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
     CONTROL.forget(slot);
-    session.spool = spool?;
+    let recorded = match recorded {
+        Err(error) if needs_spool => return Err(error),
+        recorded => recorded.ok().flatten(),
+    };
+    if let Some((recorded, part_start)) = recorded {
+        if format.is_some() && !session.is_quiet() && !session.is_for_stdout() {
+            recorded.file.keep();
+        }
+        session.recorded = Some(recorded);
+        set_part(&mut session, part_start..u64::MAX);
+    }
     Ok(session)
 }
 
@@ -235,6 +271,7 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
 
 /// Closes the session's phase and opens the next, whose number is returned.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
+    let _writing = Writing::begin();
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
@@ -250,9 +287,17 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let now = clock::ticks();
     close_phase(session, threads, false);
-    session.phase = phase;
     if session.is_trace() {
-        trace::note(session, SessionEvent::Phase(phase), now);
+        let part = trace::note(session, SessionEvent::Phase(phase), now);
+        set_part(session, part);
+    }
+    session.phase = phase;
+}
+
+/// Sets where the records of the phase are that was just closed.
+fn set_part(session: &mut Session, part: Range<u64>) {
+    if let Some(closed) = session.closed.get_mut(&session.phase) {
+        closed.part = part;
     }
 }
 
@@ -268,7 +313,7 @@ fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bo
             leak(column);
         }
     }
-    let phase = ClosedPhase { tree: Arc::new(tree), is_written: false };
+    let phase = ClosedPhase { tree: Arc::new(tree), part: 0..0, is_written: false };
     session.closed.insert(session.phase, phase);
 }
 
@@ -315,10 +360,10 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
     drop(sessions);
     let mut bytes = Vec::new();
     let document = Document { tree: &tree, meta: &meta };
-    let contents = match format {
+    let mut contents = match format {
         Format::Hatchet => Contents::Hatchet(document),
         Format::HatchetMsgpack => Contents::HatchetMsgpack(document),
-        Format::ChromeTrace => return Err(Error::FormatNeedsTrace),
+        Format::ChromeTrace | Format::Run => return Err(Error::FormatNeedsTrace(format)),
     };
     contents.write(&mut bytes).map_err(|source| Error::Write {
         action: "write",
@@ -348,6 +393,13 @@ pub(crate) fn context(id: SessionId) -> Result<ContextSource, Error> {
     Ok(lock(&SESSIONS).get(id)?.options.context)
 }
 
+/// The run directory that a session's events are in; `None` if it keeps none.
+pub(crate) fn run_dir(id: SessionId) -> Result<Option<PathBuf>, Error> {
+    let mut sessions = lock(&SESSIONS);
+    let is_trace = sessions.get(id)?.is_trace();
+    Ok(if is_trace { trace::run_dir() } else { None })
+}
+
 /// Writes no file for this session if it records nothing.
 pub(crate) fn set_quiet_if_empty(id: SessionId) -> Result<(), Error> {
     lock(&SESSIONS).get(id)?.options.quiet_if_empty = true;
@@ -367,6 +419,7 @@ pub(crate) fn write_tree_checkpoints() {
 }
 
 fn write_checkpoints_of(is_meant: fn(&Session) -> bool) {
+    let _writing = Writing::begin();
     let sessions = lock(&SESSIONS);
     let meant = sessions.alive.iter().filter(|(_, session)| is_meant(session));
     let meant: Vec<_> = meant.map(|(&id, _)| id).collect();
@@ -391,14 +444,25 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     let (meta, base) = (account::meta(session, false), session.base_of(session.phase));
     let outputs = Arc::clone(&session.outputs);
     let is_quiet = session.options.quiet_if_empty && tree.is_empty();
-    let spool = if session.is_trace() && !is_quiet { trace::file()? } else { None };
-    let document = Document { tree: &tree, meta: &meta };
+    let recorded = if session.is_trace() && !is_quiet { trace::recorded(session)? } else { None };
     let format = session.options.format;
-    let contents = writing::contents(session, session.phase, format, document, spool.as_deref());
+    if is_quiet || format == Format::Run {
+        return Ok(());
+    }
+    // The session's own goes on where the phase is closed.
+    let mut playback = match &recorded {
+        Some((recorded, _)) => Some(writing::playback(session, recorded)?),
+        None => None,
+    };
     drop(sessions);
+    let trace = playback.as_mut().zip(recorded).map(|(playback, (recorded, part_start))| {
+        TracePart { playback, bytes: part_start..u64::MAX, extent: recorded.extent }
+    });
+    let document = Document { tree: &tree, meta: &meta };
+    let mut contents = writing::contents(format, document, trace)?;
     let mut outputs = lock(&outputs);
-    if !outputs.closed && !is_quiet {
-        writing::write(&mut outputs, &base, &contents?)?;
+    if !outputs.closed {
+        writing::write(&mut outputs, &base, &mut contents)?;
     }
     account::add_flushing_since(began);
     Ok(())
@@ -425,8 +489,10 @@ pub(crate) fn begin_child() {
         session.started = Pair::now();
         // The parent may hold the lock of the old one; its files are the parent's anyway.
         session.outputs = Arc::default();
+        session.playback = None;
     }
     writing::begin_child();
+    progress::begin_child();
     registry::begin_child();
     trace::begin_child(sessions.alive.values());
 

@@ -1,12 +1,14 @@
 //! Sessions: what one recording wants, where it stands, and what it holds beside the threads.
 
 use crate::clock::Pair;
+use crate::error::Error;
 use crate::merged::{MergedTree, View};
-use crate::output::{Format, Outputs};
-use crate::trace::SpoolFile;
+use crate::output::{Format, Outputs, Playback};
+use crate::trace::Recorded;
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +23,7 @@ pub struct SessionOptions {
     /// Where paths come from.
     pub context: ContextSource,
     /// Format of the checkpoints, and of the end where `finalize` names none. A session whose format is
-    /// [`Format::ChromeTrace`] keeps every event, beside the tree.
+    /// [`Format::ChromeTrace`] or [`Format::Run`] keeps every event, beside the tree.
     pub format: Format,
     /// Write each phase to a file of its own as soon as it is closed.
     pub flush_phases: bool,
@@ -58,14 +60,18 @@ pub(crate) struct Session {
     pub(crate) ended_threads: MergedTree,
     pub(crate) started: Pair,
     pub(crate) outputs: Arc<Mutex<Outputs>>,
-    /// The file with the events of a trace session, once the session is over.
-    pub(crate) spool: Option<Arc<SpoolFile>>,
+    /// Where its Chrome traces have been read up to.
+    pub(crate) playback: Option<Playback>,
+    /// The events of a trace session, once it is over.
+    pub(crate) recorded: Option<Recorded>,
 }
 
 /// A phase that will receive nothing more.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedPhase {
     pub(crate) tree: Arc<MergedTree>,
+    /// The bytes of the spool that hold its records.
+    pub(crate) part: Range<u64>,
     pub(crate) is_written: bool,
 }
 
@@ -76,7 +82,23 @@ impl Session {
 
     /// Whether it keeps every event.
     pub(crate) fn is_trace(&self) -> bool {
-        self.options.format == Format::ChromeTrace
+        self.options.format.needs_trace()
+    }
+
+    /// Whether the session has what a format needs.
+    pub(crate) fn check_format(&self, format: Format) -> Result<(), Error> {
+        if format.needs_trace() && !self.is_trace() {
+            return Err(Error::FormatNeedsTrace(format));
+        }
+        if format == Format::Run && self.is_for_stdout() {
+            return Err(Error::RunToStdout);
+        }
+        Ok(())
+    }
+
+    /// Whether it is over, recorded nothing, and shall then leave nothing.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.options.quiet_if_empty && self.closed.values().all(|phase| phase.tree.is_empty())
     }
 
     /// Whether the profile goes to standard output.
@@ -94,7 +116,8 @@ impl Session {
     }
 }
 
-fn means_stdout(name: &str) -> bool {
+/// Whether a session's name stands for standard output.
+pub(crate) fn means_stdout(name: &str) -> bool {
     matches!(name, "" | "-")
 }
 

@@ -100,7 +100,7 @@ pub struct StartOptions {
     pub name_len: usize,
     /// 0: scopes; 1: Python frames.
     pub context: u32,
-    /// 0: hatchet; 1: `hatchet_msgpack`; 2: `chrome_trace`, which keeps every event.
+    /// 0: hatchet; 1: `hatchet_msgpack`; 2: `chrome_trace` and 3: `marey`, which keep every event.
     pub format: u32,
     /// Write each phase when it is closed.
     pub flush_phases: u32,
@@ -227,4 +227,11 @@ pub struct Table {
     /// Leaves it to the caller to have the background thread started again after a fork, by
     /// `after_fork_in_parent`: CPython counts threads right after one.
     pub defer_fork_restart: extern "C" fn(),
+    /// Path of the run directory that a session's events are in, to `sink`; nothing if it keeps none.
+    pub run_dir: unsafe extern "C" fn(
+        session: i64,
+        sink: Option<Sink>,
+        context: *mut c_void,
+        error: *mut ErrorBuffer,
+    ) -> i32,
 }

@@ -2,13 +2,13 @@
 
 use crate::account;
 use crate::error::Error;
-use crate::output::{Contents, Document, Format, Outputs};
+use crate::output::{Contents, Document, Format, Outputs, Playback, TracePart};
 use crate::registry::lock;
-use crate::session::Session;
-use crate::trace::{self, SpoolFile};
+use crate::session::{ClosedPhase, Session};
+use crate::trace::{self, Recorded};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 
 /// Files that this process wrote and may write again.
 static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
@@ -17,7 +17,7 @@ static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default
 pub(crate) fn write(
     outputs: &mut Outputs,
     base: &str,
-    contents: &Contents,
+    contents: &mut Contents,
 ) -> Result<Option<PathBuf>, Error> {
     let is_ours = |path: &Path| lock(&WRITTEN).contains(path);
     let path = outputs.write(base, contents, &is_ours)?;
@@ -25,45 +25,58 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// What a file of a session's phase holds.
+/// What a phase's file holds.
 pub(crate) fn contents<'a>(
-    session: &Session,
-    phase: u32,
     format: Format,
     document: Document<'a>,
-    spool: Option<&'a SpoolFile>,
+    trace: Option<TracePart<'a>>,
 ) -> Result<Contents<'a>, Error> {
     match format {
         Format::Hatchet => Ok(Contents::Hatchet(document)),
         Format::HatchetMsgpack => Ok(Contents::HatchetMsgpack(document)),
-        Format::ChromeTrace => {
-            let spool = spool.ok_or(Error::FormatNeedsTrace)?.path();
-            Ok(Contents::ChromeTrace { spool, session: session.slot, phase })
+        Format::ChromeTrace | Format::Run => {
+            trace.map(Contents::ChromeTrace).ok_or(Error::FormatNeedsTrace(format))
         }
     }
 }
 
+/// What a session's Chrome traces are read with.
+pub(crate) fn playback(session: &Session, recorded: &Recorded) -> Result<Playback, Error> {
+    let path = recorded.file.path();
+    let failed = |source| Error::Write { action: "read", path: path.to_owned(), source };
+    Playback::new(path, session.slot, recorded.extent).map_err(failed)
+}
+
 /// Writes the closed phases that are in no file yet.
 pub(crate) fn write_closed_phases(session: &mut Session) -> Result<(), Error> {
-    let meta = account::meta(session, false);
     let format = session.options.format;
-    let bases: Vec<_> = session
+    let waiting: Vec<_> = session
         .closed
         .iter()
         .filter(|(_, phase)| !phase.is_written)
-        .map(|(&phase, _)| (phase, session.base_of(phase)))
+        .map(|(&number, phase)| (session.base_of(number), number, phase.clone()))
         .collect();
-    let spool = if session.is_trace() && !bases.is_empty() { trace::file()? } else { None };
-    for (phase, base) in bases {
-        let Some(closed) = session.closed.get(&phase) else { continue };
-        let tree = Arc::clone(&closed.tree);
+    if format == Format::Run || waiting.is_empty() {
+        return Ok(());
+    }
+    let meta = account::meta(session, false);
+    let recorded = if session.is_trace() { trace::recorded(session)? } else { None };
+    let mut playback = match (session.playback.take(), &recorded) {
+        (None, Some((recorded, _))) => Some(playback(session, recorded)?),
+        (playback, _) => playback,
+    };
+    for (base, number, ClosedPhase { tree, part, .. }) in waiting {
         let document = Document { tree: &tree, meta: &meta };
-        let contents = contents(session, phase, format, document, spool.as_deref())?;
-        write(&mut lock(&session.outputs), &base, &contents)?;
-        if let Some(closed) = session.closed.get_mut(&phase) {
+        let trace = playback.as_mut().zip(recorded.as_ref()).map(|(playback, (recorded, _))| {
+            TracePart { playback, bytes: part, extent: recorded.extent }
+        });
+        write(&mut lock(&session.outputs), &base, &mut contents(format, document, trace)?)?;
+        if let Some(closed) = session.closed.get_mut(&number) {
             closed.is_written = true;
         }
     }
+    // One that has failed is not where it should be.
+    session.playback = playback;
     Ok(())
 }
 

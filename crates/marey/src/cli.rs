@@ -7,8 +7,13 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::collect::{self, CollectArgs};
+use crate::info::{self, InfoArgs};
 use crate::output::{Output, Stop};
+use crate::pack::{self, PackArgs};
+use crate::query::{self, QueryArgs};
 use crate::run::{self, RunArgs};
+use crate::schema::{self, SchemaArgs};
 use crate::view::{self, ViewArgs};
 
 const EXAMPLES: &str = "\
@@ -16,7 +21,9 @@ Examples:
   marey run train.py --epochs 3         Profile a program; it behaves as without marey
   marey train.py --epochs 3             The same
   marey view train.hatchet              Show the profile as a tree
-  marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %";
+  marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
+  marey info train.marey                What a run is, and what it lacks
+  marey query train.marey               Ask a run in SQL";
 
 /// One profiler for AI workloads, from the Python line to the GPU kernel
 #[derive(Parser)]
@@ -33,6 +40,16 @@ enum Verb {
     Run(RunArgs),
     /// Show profiles as trees
     View(Box<ViewArgs>),
+    /// Ask a run in SQL
+    Query(QueryArgs),
+    /// Show what a run is
+    Info(InfoArgs),
+    /// Show what tables and columns runs have
+    Schema(SchemaArgs),
+    /// Make one file of a run
+    Pack(PackArgs),
+    /// Make tables of what was recorded, now
+    Collect(CollectArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -51,7 +68,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     match Cli::try_parse_from(&args) {
         Ok(cli) => finish(|output| dispatch(&cli.verb, output)),
         Err(usage) => match args.get(1).map(Path::new) {
-            Some(file) if usage.kind() == ErrorKind::InvalidSubcommand && file.is_file() => {
+            Some(file)
+                if usage.kind() == ErrorKind::InvalidSubcommand && run::is_recorded(file) =>
+            {
                 finish(|_| Err(run::no_program(file).into()))
             }
             _ => refuse(&usage),
@@ -81,6 +100,11 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
     match verb {
         Verb::Run(args) => Err(run::run(args).into()),
         Verb::View(args) => view::view(args, output),
+        Verb::Query(args) => query::query(args, output),
+        Verb::Info(args) => info::info(args, output),
+        Verb::Schema(args) => schema::schema(args, output),
+        Verb::Pack(args) => pack::pack(args, output),
+        Verb::Collect(args) => collect::collect(args, output),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);

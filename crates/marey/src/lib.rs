@@ -7,8 +7,8 @@
 //! Python. It shows what others computed: its own arithmetic is units, shares and counts of what is
 //! on the screen. It ends no process, prints through one writer, and forbids unsafe code.
 //!
-//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree,
-//! for the Python package too.
+//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree
+//! and [`as_table`] how rows are shown, for the Python package too.
 //!
 //! ```
 //! let no_such_file = ["marey", "view", "no-such.hatchet"].map(Into::into);
@@ -18,9 +18,17 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub use query::as_table;
 pub use view::lines;
 
+mod collect;
+mod info;
 mod output;
+mod pack;
 mod progress;
+mod query;
 mod run;
+mod runs;
+mod schema;
+mod text;
 mod view;

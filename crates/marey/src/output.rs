@@ -4,7 +4,11 @@ use std::env;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stderr, Stdout, Write};
 
+use rustyline::DefaultEditor;
+
 const FAILURE: i32 = 2;
+/// What shells say of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// Stdout for data, stderr for everything else.
 pub(crate) struct Output {
@@ -32,6 +36,13 @@ impl Output {
         }
     }
 
+    /// Columns of the terminal that stdout is. Not where another editor lives: they share a handler
+    /// of signals.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let mut editor = self.is_terminal.then(DefaultEditor::new)?.ok()?;
+        editor.dimensions().map(|(columns, _)| columns.into())
+    }
+
     /// The writer for data.
     pub(crate) const fn data(&mut self) -> &mut impl Write {
         &mut self.stdout
@@ -52,6 +63,11 @@ impl Output {
     /// Says that something failed; the exit code will be 2.
     pub(crate) fn error(&mut self, failure: &Failure) -> io::Result<()> {
         self.has_failed = true;
+        self.complain(failure)
+    }
+
+    /// Says that something failed that does not count for the exit code.
+    pub(crate) fn complain(&mut self, failure: &Failure) -> io::Result<()> {
         let word = self.stderr_paint.with(Style::Red, "error:");
         self.note(format_args!("{word} {}", failure.message))?;
         if let Some(hint) = &failure.hint {
@@ -65,6 +81,11 @@ impl Output {
     pub(crate) fn finish(mut self, result: Result<(), Stop>) -> i32 {
         let written = match result {
             Ok(()) => self.stdout.flush(),
+            Err(Stop::Interrupted) => {
+                // What was written before stays written, if it can be.
+                drop(self.stdout.flush());
+                return INTERRUPTED;
+            }
             Err(Stop::Failed(failure)) => self.error(&failure),
             Err(Stop::Output(error)) => Err(error),
         };
@@ -87,6 +108,8 @@ pub(crate) enum Stop {
     Failed(Failure),
     /// Its output has nowhere to go.
     Output(io::Error),
+    /// The user stopped it.
+    Interrupted,
 }
 
 impl From<io::Error> for Stop {
@@ -113,6 +136,9 @@ pub(crate) struct Failure {
 pub(crate) struct Paint {
     pub(crate) is_on: bool,
 }
+
+/// No colours.
+pub(crate) const PLAIN: Paint = Paint { is_on: false };
 
 /// How a text looks on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

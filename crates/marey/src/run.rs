@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::output::Failure;
-use crate::view::printable;
+use crate::text::printable;
 
 const PYTHON: &str = "python3";
 
@@ -44,16 +44,29 @@ fn is_bare_run(first: &str) -> bool {
     let ends_with = |ends: &[&str]| ends.iter().any(|end| first.ends_with(end));
     let is_path = first.contains('/') || ends_with(&[".py", ".pyc", ".pyz", ".zip"]);
     let is_target = first.starts_with('-') || first == "pytest" || is_path;
-    !is_ours && is_target && !ends_with(&[".hatchet", ".hatchet_msgpack"])
+    let is_profile = ends_with(&[".hatchet", ".hatchet_msgpack"]);
+    !is_ours && is_target && !is_profile && !is_run(first)
 }
 
-/// Says that a file can only be meant for `marey view`.
+/// Whether a name is a run's, folder or pack.
+fn is_run(name: &str) -> bool {
+    let name = name.strip_suffix('/').unwrap_or(name);
+    [".marey", ".marey.zip"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a word that is no verb can only be something that was recorded.
+pub(crate) fn is_recorded(word: &Path) -> bool {
+    word.is_file() || word.is_dir() && is_run(&word.to_string_lossy())
+}
+
+/// Says that a file can only be meant for `marey view`, and a run for `marey query`.
 pub(crate) fn no_program(file: &Path) -> Failure {
     let file = file.to_string_lossy();
+    let verb = if is_run(&file) { "query" } else { "view" };
     let file = printable(&file);
     Failure {
         message: format!("`{file}` is no Python program"),
-        hint: Some(format!("marey view {file}")),
+        hint: Some(format!("marey {verb} {file}")),
     }
 }
 
@@ -103,6 +116,9 @@ mod tests {
             ("marey view x.py", "marey view x.py"),
             ("marey runs/x.hatchet", "marey runs/x.hatchet"),
             ("marey ./x.hatchet_msgpack", "marey ./x.hatchet_msgpack"),
+            ("marey runs/train.marey", "marey runs/train.marey"),
+            ("marey train.marey.zip", "marey train.marey.zip"),
+            ("marey app.zip", "marey run -- app.zip"),
             ("marey --help", "marey --help"),
             ("marey", "marey"),
         ] {

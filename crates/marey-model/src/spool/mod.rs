@@ -38,7 +38,7 @@ mod encode;
 mod error;
 mod frame;
 mod read;
-mod varint;
+pub(crate) mod varint;
 mod write;
 
 pub use encode::encode;

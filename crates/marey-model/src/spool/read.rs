@@ -11,7 +11,8 @@ use super::{Frame, HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, VERSION, 
 ///
 /// A frame that is short, or whose CRC is not its own, ends the iteration, and
 /// [`torn`](Self::torn) says so. A frame that is intact but impossible is an error, after which
-/// nothing comes either. A file without [`Frame::End`] was not closed by its process.
+/// nothing comes either. A file without [`Frame::End`] was not closed by its process. Where the input ends
+/// between two frames, the iteration goes on once it has grown.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: BufReader<R>,
@@ -51,6 +52,11 @@ impl<R: Read> Reader<R> {
     /// What was left out at the end; known once the iteration has ended.
     pub const fn torn(&self) -> Option<Torn> {
         self.torn
+    }
+
+    /// What the frames are read from, some of it ahead of them.
+    pub fn input_mut(&mut self) -> &mut R {
+        self.input.get_mut()
     }
 
     /// Where the next frame starts in the file.
@@ -123,7 +129,7 @@ impl<R: Read> Iterator for Reader<R> {
             return None;
         }
         let next = self.frame().transpose();
-        self.done = !matches!(next, Some(Ok(_)));
+        self.done |= matches!(next, Some(Err(_)));
         next
     }
 }

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::column::{INCLUSIVE, inclusive_label};
 use super::{Graph, derive};
+use crate::near;
 
 /// Why a metric cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -61,10 +62,6 @@ struct Word {
 
 /// Names in Proton's documentation, and what files have instead.
 const DOCUMENTED: [(&str, &str); 1] = [("stalled_memory_dependency", "stalled_long_scoreboard")];
-
-/// How near a name must come to be offered, from 0 to 1.
-const NEAR: f64 = 0.8;
-const MAX_NEAREST: usize = 3;
 
 /// A metric of the profile.
 pub(super) struct Found {
@@ -150,14 +147,7 @@ impl Graph {
                 available,
             };
         }
-        let asked = metric.to_lowercase();
-        let mut near: Vec<(f64, &String)> = available
-            .iter()
-            .map(|name| (strsim::jaro_winkler(&asked, &name.to_lowercase()), name))
-            .filter(|(likeness, name)| *likeness >= NEAR && **name != asked)
-            .collect();
-        near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        let nearest = near.into_iter().take(MAX_NEAREST).map(|(_, name)| name.clone()).collect();
+        let nearest = near::nearest(metric, &available);
         MetricError::Unknown { metric: metric.into(), wanted_for: None, nearest, available }
     }
 

@@ -7,6 +7,7 @@
 
 use super::{Contents, Format};
 use crate::error::Error;
+use crate::progress::Counted;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -36,11 +37,11 @@ impl Outputs {
     pub(crate) fn write(
         &mut self,
         base: &str,
-        contents: &Contents,
+        contents: &mut Contents,
         is_ours: &dyn Fn(&Path) -> bool,
     ) -> Result<Option<PathBuf>, Error> {
         if base.is_empty() || base == "-" {
-            let mut out = BufWriter::new(io::stdout().lock());
+            let mut out = BufWriter::new(Counted(io::stdout().lock()));
             let written = contents.write(&mut out).and_then(|()| out.flush());
             return match written {
                 Ok(()) => Ok(None),
@@ -93,12 +94,16 @@ fn temporary_name(wanted: &Path) -> PathBuf {
     wanted.with_file_name(name)
 }
 
-fn write_temporary(wanted: &Path, temporary: &Path, contents: &Contents) -> Result<File, Error> {
+fn write_temporary(
+    wanted: &Path,
+    temporary: &Path,
+    contents: &mut Contents,
+) -> Result<File, Error> {
     if let Some(folder) = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|source| failed("create", folder, source))?;
     }
     let file = File::create(temporary).map_err(|source| failed("create", temporary, source))?;
-    let write = || {
+    let mut write = || {
         // The lock goes with the file when it takes its final name.
         match file.try_lock() {
             Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -106,7 +111,7 @@ fn write_temporary(wanted: &Path, temporary: &Path, contents: &Contents) -> Resu
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let mut out = BufWriter::with_capacity(1 << 16, &file);
+        let mut out = BufWriter::with_capacity(1 << 16, Counted(&file));
         contents.write(&mut out)?;
         out.flush()
     };

@@ -7,17 +7,18 @@ mod json;
 mod meta;
 mod msgpack;
 
+pub(crate) use self::chrome::{Extent, Playback};
 pub(crate) use self::file::Outputs;
 pub(crate) use self::meta::{Meta, Overhead, Process};
 
 use crate::error::Error;
 use crate::losses;
 use crate::merged::{MergedNode, MergedTree, Wall};
-use crate::sketch;
 use marey_model::metric::{Aggregation, MetricValue};
+use marey_model::sketch;
 use marey_model::wall;
 use std::io::{self, Write};
-use std::path::Path;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// A file format.
@@ -30,6 +31,8 @@ pub enum Format {
     HatchetMsgpack,
     /// Every event, as Chrome and Perfetto read it. Only of sessions that keep them.
     ChromeTrace,
+    /// The run directory with every event, which is there already. Only of sessions that keep them.
+    Run,
 }
 
 impl Format {
@@ -39,7 +42,13 @@ impl Format {
             Self::Hatchet => "hatchet",
             Self::HatchetMsgpack => "hatchet_msgpack",
             Self::ChromeTrace => "chrome_trace",
+            Self::Run => "marey",
         }
+    }
+
+    /// Whether it is made of single events.
+    pub const fn needs_trace(self) -> bool {
+        matches!(self, Self::ChromeTrace | Self::Run)
     }
 }
 
@@ -51,6 +60,7 @@ impl FromStr for Format {
             "hatchet" => Ok(Self::Hatchet),
             "hatchet_msgpack" => Ok(Self::HatchetMsgpack),
             "chrome_trace" => Ok(Self::ChromeTrace),
+            "marey" => Ok(Self::Run),
             _ => Err(Error::UnknownFormat(word.to_owned())),
         }
     }
@@ -63,15 +73,16 @@ pub(crate) enum Contents<'a> {
     Hatchet(Document<'a>),
     /// The same in MessagePack.
     HatchetMsgpack(Document<'a>),
-    /// The events of a session, out of the spool.
-    ChromeTrace {
-        /// The spool's file.
-        spool: &'a Path,
-        /// Number of the session there.
-        session: u32,
-        /// The phase.
-        phase: u32,
-    },
+    /// The events of a phase, out of the spool.
+    ChromeTrace(TracePart<'a>),
+}
+
+/// A part of a session's records in the spool.
+#[derive(Debug)]
+pub(crate) struct TracePart<'a> {
+    pub(crate) playback: &'a mut Playback,
+    pub(crate) bytes: Range<u64>,
+    pub(crate) extent: Extent,
 }
 
 impl Contents<'_> {
@@ -79,18 +90,18 @@ impl Contents<'_> {
         match self {
             Self::Hatchet(_) => Format::Hatchet,
             Self::HatchetMsgpack(_) => Format::HatchetMsgpack,
-            Self::ChromeTrace { .. } => Format::ChromeTrace,
+            Self::ChromeTrace(_) => Format::ChromeTrace,
         }
     }
 
     /// Writes them, piece by piece.
-    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Hatchet(document) => hatchet::write(document, out),
             Self::HatchetMsgpack(document) => msgpack::write(document, out),
-            Self::ChromeTrace { spool, session, phase } => {
+            Self::ChromeTrace(TracePart { playback, bytes, extent }) => {
                 // A spool that cannot be written to any more does not say what it lacks.
-                chrome::write(spool, *session, Some(*phase), &losses::snapshot(), out)
+                playback.write(bytes, *extent, &losses::snapshot(), out)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Trace sessions: every scope and value, from the threads' logs to a file that outlives the process.
 //!
 //! While a trace session is alive a thread appends each scope that it leaves to its log
-//! ([`log`]), and the background thread takes the logs over into the spool, the process's one
+//! ([`log`]), and a background thread takes the logs over into the spool, the process's one
 //! append-only file. What has reached the file survives a SIGKILL.
 //!
 //! Lock order: the sessions' lock, then this one's, then the registry's.
@@ -11,6 +11,7 @@ mod file;
 mod log;
 mod nodes;
 mod out;
+mod run;
 mod spool;
 mod texts;
 mod thread;
@@ -18,29 +19,41 @@ mod thread;
 pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
 
+use self::run::RunDirectory;
 use self::spool::Spool;
-use crate::checkpoint;
 use crate::control::CONTROL;
 use crate::error::Error;
 use crate::losses;
+use crate::output::Extent;
 use crate::registry::{self, lock};
 use crate::session::Session;
 use crate::thread::ThreadTree;
+use crate::worker::{STOP, Worker};
 use marey_model::loss::LossCause;
 use marey_model::spool::SessionEvent;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Logs are taken over at least this often.
-pub(crate) const PERIOD: Duration = Duration::from_millis(200);
+/// The thread that takes the logs over. Nothing else keeps it from that.
+pub(crate) static WORKER: Worker = Worker::new("marey-spool", run);
 
-static TRACER: Mutex<Tracer> = Mutex::new(Tracer { sessions: Vec::new(), spool: None });
+/// The call to take over the logs, and to look again when that is due next.
+const DRAIN: u32 = 2;
+
+/// Logs are taken over at least this often.
+const PERIOD: Duration = Duration::from_millis(200);
+
+static TRACER: Mutex<Tracer> = Mutex::new(Tracer { sessions: Vec::new(), run: None, spool: None });
 
 /// The trace sessions of the process, and their spool.
 struct Tracer {
     /// In the order in which they started.
     sessions: Vec<Traced>,
+    /// The directory of the first one; there as long as sessions are.
+    run: Option<Arc<RunDirectory>>,
     /// Made when the first session starts; after a fork, when there is something to write.
     spool: Option<Spool>,
 }
@@ -52,31 +65,60 @@ struct Traced {
     /// Path of the profile, without its extension.
     base: String,
     started_ticks: u64,
-    /// Whether it recorded when it started; after a fork it may not have.
-    started_active: bool,
+    /// What happened before there was a spool to write it to; nothing was recorded meanwhile.
+    phase: u32,
+    is_active: bool,
+    changed_ticks: u64,
+    /// Where the records of its phase start in the spool; `None` while that does not know the session.
+    part_start: Option<u64>,
+}
+
+/// What is in the spool so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) file: Arc<SpoolFile>,
+    pub(crate) extent: Extent,
 }
 
 impl Traced {
-    fn of(session: &Session, started_active: bool) -> Self {
+    fn of(session: &Session, is_active: bool) -> Self {
         Self {
             slot: session.slot,
             base: session.base.clone(),
             started_ticks: session.started.ticks,
-            started_active,
+            phase: session.phase,
+            is_active,
+            changed_ticks: session.started.ticks,
+            part_start: None,
         }
+    }
+
+    fn change(&mut self, event: SessionEvent, ticks: u64) {
+        match event {
+            SessionEvent::Activated => self.is_active = true,
+            SessionEvent::Deactivated => self.is_active = false,
+            SessionEvent::Phase(phase) => self.phase = phase,
+            SessionEvent::Started | SessionEvent::Finalized => {}
+        }
+        self.changed_ticks = ticks;
     }
 }
 
 impl Tracer {
-    /// The spool, made if there is none yet; `None` if there is no session either.
+    /// The spool, which knows all of the sessions, made if there is none yet; `None` if there is no session
+    /// either.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
-        let Some(first) = self.sessions.first() else { return Ok(None) };
-        if self.spool.is_none() {
-            let mut spool = Spool::create(&first.base)?;
-            self.sessions.iter().for_each(|session| spool.start(session));
-            self.spool = Some(spool);
-        }
-        Ok(self.spool.as_mut())
+        let Self { sessions, run, spool } = self;
+        let Some(run) = run else { return Ok(None) };
+        let spool = match spool {
+            Some(spool) => spool,
+            None => spool.insert(Spool::create(run)?),
+        };
+        sessions
+            .iter_mut()
+            .filter(|session| session.part_start.is_none())
+            .for_each(|session| spool.start(session));
+        Ok(Some(spool))
     }
 
     /// The spool, if it is there or there is something to write.
@@ -94,6 +136,21 @@ impl Tracer {
             }
         }
     }
+
+    fn session(&mut self, slot: u32) -> Option<&mut Traced> {
+        self.sessions.iter_mut().find(|session| session.slot == slot)
+    }
+
+    /// Lets a session go, and with the last one the spool.
+    fn remove(&mut self, slot: u32) {
+        self.sessions.retain(|session| session.slot != slot);
+        if self.sessions.is_empty() {
+            if let Some(spool) = self.spool.take() {
+                spool.end();
+            }
+            self.run = None;
+        }
+    }
 }
 
 /// Whether a trace session is alive.
@@ -104,11 +161,17 @@ pub(crate) fn is_on() -> bool {
 /// A log is half full. Called in the middle of events.
 #[cold]
 pub(crate) fn ask_for_drain() {
-    checkpoint::call(checkpoint::DRAIN);
+    WORKER.call(DRAIN);
+}
+
+fn run() {
+    while WORKER.wait(is_on().then_some(PERIOD)) & STOP == 0 {
+        drain();
+    }
 }
 
 /// Takes over what the threads have logged.
-pub(crate) fn drain() {
+fn drain() {
     if !is_on() {
         return;
     }
@@ -122,63 +185,68 @@ pub(crate) fn drain() {
 /// A session begins, which does not record yet. Fails if there can be no spool.
 pub(crate) fn begin(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
-    let is_there = tracer.spool.is_some();
+    if tracer.run.is_none() {
+        tracer.run = Some(Arc::new(RunDirectory::open(&session.options.name)?));
+    }
     tracer.sessions.push(Traced::of(session, true));
-    match tracer.spool() {
-        Ok(Some(spool)) if is_there => spool.start(&Traced::of(session, true)),
-        Ok(_) => {}
-        Err(error) => {
-            tracer.sessions.pop();
-            return Err(error);
-        }
+    let made = tracer.spool().map(drop);
+    if made.is_err() {
+        tracer.remove(session.slot);
     }
-    Ok(())
+    made
 }
 
-/// Something happens to a session. What threads recorded before has reached their logs.
-pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) {
+/// Something happens to a session. What threads recorded before has reached their logs. Returns the
+/// bytes of the spool that hold the phase up to here.
+pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    // Without a file there is nothing to say: a drain counts what is lost by that.
-    if let Ok(Some(spool)) = tracer.spool() {
+    // Without a spool there is nothing yet that this could be told of.
+    let told = tracer.wanted_spool(&threads).map(|spool| {
         spool.drain(&threads);
-        spool.note(session.slot, event, &session.base, ticks);
+        spool.note(session.slot, event, &session.base, ticks)
+    });
+    let Some(own) = tracer.session(session.slot) else { return 0..0 };
+    own.change(event, ticks);
+    let (Some(start), Some(told)) = (own.part_start, told) else { return 0..0 };
+    if let SessionEvent::Phase(_) = event {
+        own.part_start = Some(told.end);
     }
+    start..told.start
 }
 
-/// A session ends, which records no more. Returns the file with its records: `None` if there are none,
-/// unless `must_exist`.
-pub(crate) fn end(
-    session: &Session,
-    ticks: u64,
-    must_exist: bool,
-) -> Result<Option<Arc<SpoolFile>>, Error> {
+/// A session ends, which records no more. Returns the file with its records, if there are any, and where
+/// those of the last phase start there; fails if there can be none.
+pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    let made = if must_exist { tracer.spool().map(drop) } else { Ok(()) };
-    let file = tracer.wanted_spool(&threads).map(|spool| {
+    let made = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
+    let recorded = tracer.wanted_spool(&threads).map(|spool| {
         spool.drain(&threads);
         spool.write_open(&threads, Some(session.slot));
         spool.note(session.slot, SessionEvent::Finalized, &session.base, ticks);
-        spool.file()
+        spool.recorded()
     });
-    tracer.sessions.retain(|traced| traced.slot != session.slot);
-    if tracer.sessions.is_empty()
-        && let Some(spool) = tracer.spool.take()
-    {
-        spool.end();
-    }
-    made.map(|()| file)
+    let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
+    tracer.remove(session.slot);
+    made.map(|()| recorded.zip(part_start))
 }
 
-/// The file with all that was recorded so far.
-pub(crate) fn file() -> Result<Option<Arc<SpoolFile>>, Error> {
+/// The run directory of the trace sessions, if there are any.
+pub(crate) fn run_dir() -> Option<PathBuf> {
+    lock(&TRACER).run.as_ref().map(|run| run.path().to_owned())
+}
+
+/// The file with all that was recorded so far, and where a session's open phase starts there.
+pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    Ok(tracer.spool()?.map(|spool| {
+    let recorded = tracer.spool()?.map(|spool| {
         spool.drain(&threads);
-        spool.file()
-    }))
+        spool.recorded()
+    });
+    let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
+    Ok(recorded.zip(part_start))
 }
 
 /// The calling thread is over: its log is taken over and freed.
@@ -206,7 +274,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
     let mut tracer = lock(&TRACER);
     if let Some(spool) = tracer.spool.take() {
         // It is the parent's.
-        spool.file().keep();
+        spool.leave();
     }
     let active = CONTROL.active.load(Ordering::Relaxed);
     tracer.sessions = sessions

@@ -1,11 +1,12 @@
 //! The process's spool while it is open.
 
-use super::Traced;
 use super::clock::TraceClock;
 use super::file::SpoolFile;
 use super::out::Out;
+use super::run::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
+use super::{PERIOD, Recorded, Traced};
 use crate::account;
 use crate::clock::{self, Pair};
 use crate::control::{CONTROL, bit};
@@ -13,11 +14,13 @@ use crate::error::Error;
 use crate::local;
 use crate::losses;
 use crate::os;
+use crate::output::Extent;
 use crate::thread::{OpenFrame, ThreadTree};
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, SessionEvent};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -35,9 +38,9 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes a spool in the folder that goes with a profile.
-    pub(super) fn create(base: &str) -> Result<Self, Error> {
-        let (file, appender) = SpoolFile::create(base)?;
+    /// Makes a spool in a run directory.
+    pub(super) fn create(run: &Arc<RunDirectory>) -> Result<Self, Error> {
+        let (file, appender) = SpoolFile::create(run)?;
         let failed =
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
         let now = Pair::now();
@@ -56,32 +59,55 @@ impl Spool {
         };
         spool.shared.out.frame(&Frame::Process(process(now)));
         spool.write_clock(now);
+        spool.shared.out.look_for_space(spool.file.path());
         Ok(spool)
     }
 
-    pub(super) fn file(&self) -> Arc<SpoolFile> {
-        Arc::clone(&self.file)
-    }
-
-    /// A session starts.
-    pub(super) fn start(&mut self, session: &Traced) {
-        let Traced { slot, base, started_ticks, started_active } = session;
-        self.note(*slot, SessionEvent::Started, base, *started_ticks);
-        if !started_active {
-            self.note(*slot, SessionEvent::Deactivated, base, *started_ticks);
-        }
-    }
-
-    /// Something happens to a session.
-    pub(super) fn note(&mut self, slot: u32, event: SessionEvent, base: &str, ticks: u64) {
-        let time_nanos = self.shared.clock.nanos_at(ticks);
-        let name = base.to_owned();
-        self.shared.out.frame(&Frame::Session { session: slot, event, name, time_nanos });
+    /// The file, as far as it is written.
+    pub(super) fn recorded(&mut self) -> Recorded {
+        self.write_clock(Pair::now());
         self.shared.out.flush();
+        let extent = Extent { bytes: self.shared.out.position_bytes(), threads: self.thread_count };
+        Recorded { file: Arc::clone(&self.file), extent }
+    }
+
+    /// Keeps the file, which is another process's.
+    pub(super) fn leave(self) {
+        self.file.keep();
+    }
+
+    /// A session starts, or goes on in this process.
+    pub(super) fn start(&mut self, session: &mut Traced) {
+        let Traced { slot, base, started_ticks, phase, is_active, changed_ticks, .. } = session;
+        let mut told = self.note(*slot, SessionEvent::Started, base, *started_ticks);
+        if *phase > 0 {
+            told = self.note(*slot, SessionEvent::Phase(*phase), base, *changed_ticks);
+        }
+        if !*is_active {
+            told = self.note(*slot, SessionEvent::Deactivated, base, *changed_ticks);
+        }
+        session.part_start = Some(told.end);
+    }
+
+    /// Something happens to a session. Returns the bytes of the spool that say so.
+    pub(super) fn note(
+        &mut self,
+        slot: u32,
+        event: SessionEvent,
+        base: &str,
+        ticks: u64,
+    ) -> Range<u64> {
+        let Shared { clock, out, .. } = &mut self.shared;
+        let (time_nanos, name) = (clock.nanos_at(ticks), base.to_owned());
+        let start = out.position_bytes();
+        out.frame(&Frame::Session { session: slot, event, name, time_nanos });
+        out.flush();
+        start..out.position_bytes()
     }
 
     /// Takes over what the threads have logged.
     pub(super) fn drain(&mut self, threads: &[Arc<ThreadTree>]) {
+        self.file.run().hold();
         for thread in threads {
             self.drain_thread(thread);
         }
@@ -90,6 +116,7 @@ impl Spool {
         let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
             self.write_clock(Pair::now());
+            self.shared.out.look_for_space(self.file.path());
         }
         self.shared.out.flush();
     }
@@ -158,7 +185,8 @@ impl Spool {
     }
 }
 
-const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000;
+/// With the time between two drains, a second.
+const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000 - PERIOD.as_nanos() as u64;
 
 /// An entered scope, if one of the sessions sees it and will see its end.
 fn scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
@@ -172,12 +200,13 @@ fn scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
     Some(OpenScope { node, start_ticks: frame.start_ticks, sessions })
 }
 
-/// This process. Its arguments may hold secrets, and nobody asks for them yet.
+/// This process.
 fn process(now: Pair) -> Process {
     Process {
         pid: std::process::id().into(),
         rank: account::rank().map(u64::from),
         host: os::host_name(),
+        argv: os::argv(),
         start_unix_nanos: now.unix_nanos,
         ..Process::default()
     }

@@ -26,6 +26,8 @@ mod phases;
 #[cfg(test)]
 mod profile;
 #[cfg(test)]
+mod rotation;
+#[cfg(test)]
 mod scopes;
 #[cfg(test)]
 mod sessions;

@@ -14,6 +14,8 @@ pub(crate) struct Spool {
     texts: BTreeMap<u32, String>,
     pub(crate) threads: BTreeMap<u32, SpoolThread>,
     pub(crate) events: Vec<(u32, SessionEvent)>,
+    /// Monotonic and wall clock.
+    pub(crate) clocks: Vec<(i64, i64)>,
     pub(crate) losses: Vec<(LossCause, u64)>,
     pub(crate) has_end: bool,
     pub(crate) torn: Option<Torn>,
@@ -48,7 +50,7 @@ impl Spool {
         match frame {
             Frame::Process(process) => assert_ne!(process.pid, 0),
             Frame::Clock { monotonic_nanos, unix_nanos } => {
-                assert!(monotonic_nanos > 0 && unix_nanos > 0);
+                self.clocks.push((monotonic_nanos, unix_nanos));
             }
             Frame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
             Frame::Thread { thread, os_id, name } => {

@@ -7,7 +7,7 @@ use crate::harness::{
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::SessionEvent;
+use marey_model::spool::{Frame, Reader, SessionEvent};
 use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
 use std::path::{Path, PathBuf};
 
@@ -182,7 +182,7 @@ fn a_slot_that_is_used_again_and_again_mixes_nothing_up() {
         assert_eq!(trace.matches("\"ph\":\"X\"").count(), 1, "round {round}: {trace}");
     }
     api::discard(beside).unwrap();
-    assert_eq!(turn.files(), ["again.chrome_trace"]);
+    assert_eq!(turn.files(), ["again.chrome_trace", "beside.marey"]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_tree_of_a_trace_session_is_the_tree() {
     assert!(matches!(api::get_data(session, 0, Format::Hatchet), Err(Error::DataNeedsTree)));
     api::finalize(session, Some(Format::Hatchet)).unwrap();
     assert_eq!(turn.read("both.hatchet").counts(), [("a", 1), ("a/b", 1)]);
-    assert_eq!(turn.files(), ["both.hatchet"]);
+    assert_eq!(turn.files(), ["both.hatchet", "both.marey"]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_tree_session_has_no_trace_and_goes_on() {
     let turn = Turn::begin();
     let session = turn.start("tree");
     let refused = api::finalize(session, Some(Format::ChromeTrace));
-    assert!(matches!(refused, Err(Error::FormatNeedsTrace)));
+    assert!(matches!(refused, Err(Error::FormatNeedsTrace(Format::ChromeTrace))));
     assert_eq!(api::alive(), [session]);
 }
 
@@ -224,7 +224,7 @@ fn a_trace_that_cannot_be_written_leaves_the_spool() {
     let temporary = format!("folder/.trace.chrome_trace.{}.tmp", std::process::id());
     std::fs::create_dir(turn.path(&temporary)).unwrap();
     assert!(matches!(api::finalize(session, None), Err(Error::Write { .. })));
-    assert_eq!(Spool::read(&spool_of(&turn.path("folder/trace"))).left(0, 0).len(), 1);
+    assert_eq!(Spool::read(&spool_of(&turn.path("folder/trace"))).span_count(), 1);
 }
 
 #[test]
@@ -340,4 +340,72 @@ fn what_a_killed_process_had_open_is_in_the_spool() {
     assert_eq!(spool.threads[&0].open, ["open"]);
     assert_eq!(spool.left(0, 0), ["open/left"]);
     assert!(!spool.has_end && spool.torn.is_none());
+}
+
+#[test]
+fn clocks_are_paired_at_the_start_meanwhile_at_checkpoints_and_at_the_end() {
+    let turn = Turn::begin();
+    let session = start(&turn.path("clocks"));
+    let file = spool_of(&turn.path("clocks"));
+    let clocks = || Spool::read(&file).clocks;
+    assert_eq!(clocks().len(), 1);
+    // One comes of itself, in a process that does nothing.
+    while clocks().len() < 2 {
+        std::thread::yield_now();
+    }
+    let before = clocks().len();
+    api::write_checkpoints();
+    assert!(clocks().len() > before);
+    api::finalize(session, Some(Format::Run)).unwrap();
+    let frames: Vec<_> = Reader::new(std::fs::File::open(&file).unwrap())
+        .unwrap()
+        .map(|frame| std::mem::discriminant(&frame.unwrap()))
+        .collect();
+    let clock = std::mem::discriminant(&Frame::Clock { monotonic_nanos: 0, unix_nanos: 0 });
+    assert_eq!(frames[1], clock, "after the process");
+    assert_eq!(frames[frames.len() - 2], clock, "before the end");
+    for pair in clocks().windows(2) {
+        let [(monotonic, unix), (next_monotonic, next_unix)] = [pair[0], pair[1]];
+        assert!(next_monotonic > monotonic);
+        let drift = (next_unix - unix) - (next_monotonic - monotonic);
+        assert!(drift.abs() < 10_000_000, "{drift} ns");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up() {
+    const TEST: &str = "traces::a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up";
+    const ROUNDS: u64 = 5;
+    if let Some((_, folder)) = part() {
+        // Nobody reads from the pipe, so the first checkpoint waits in there for ever.
+        make_pipe(&folder.join(format!(".tree.hatchet.{}.tmp", std::process::id())));
+        api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap())).unwrap();
+        start(&folder.join("trace"));
+        let file = spool_of(&folder.join("trace"));
+        let began = std::time::Instant::now();
+        for round in 1..=ROUNDS {
+            scope("a", || ());
+            // Not for ever: the test then finds too few.
+            while Spool::read(&file).span_count() < round && began.elapsed().as_secs() < 60 {
+                std::thread::yield_now();
+            }
+        }
+        tell_ready();
+        wait_for_end_of_stdin();
+        return;
+    }
+    let turn = Turn::begin();
+    let mut child = Role::new(TEST, "run", &turn).spawn(&[("MAREY_CHECKPOINT_SECS", "0.001")]);
+    let _out = wait_until_ready(&mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(Spool::read(&spool_of(&turn.path("trace"))).span_count(), ROUNDS);
+    assert!(!turn.path("tree.hatchet").exists());
+}
+
+#[expect(unsafe_code, reason = "std makes no named pipes")]
+fn make_pipe(path: &Path) {
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a C string that lives until the call returns.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
 }

@@ -5,8 +5,9 @@ use marey_query::graph::{Cells, Compared, Graph, Side};
 
 use super::choose::Chosen;
 use super::number;
-use super::units::{self, Unit, printable};
+use super::units::{self, Unit};
 use crate::output::Style;
+use crate::text::printable;
 
 /// A column of the table.
 pub(super) struct Column {

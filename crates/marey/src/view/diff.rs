@@ -9,12 +9,12 @@ use super::args::{Form, ViewArgs};
 use super::choose::{Chosen, Wanted, at_a_glance, check_size, distinct};
 use super::columns::Column;
 use super::largest::Largest;
-use super::load::{Loaded, quoted};
+use super::load::Loaded;
 use super::rows::Rows;
 use super::show::{self, Tabled};
-use super::units::printable;
 use super::{csv, json, load, report};
 use crate::output::{Failure, Output, Stop};
+use crate::text::{printable, quoted};
 
 /// Before, after, difference and ratio.
 const COLUMNS_A_METRIC: usize = 4;

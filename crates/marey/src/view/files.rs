@@ -8,12 +8,13 @@ use super::args::{Form, ViewArgs};
 use super::choose::{Chosen, check_size, distinct};
 use super::columns::Column;
 use super::largest::Largest;
-use super::load::{Loaded, quoted};
+use super::load::Loaded;
 use super::rows::Rows;
 use super::short_names::short_names;
 use super::show::{self, Tabled};
 use super::{csv, json, report};
 use crate::output::{Failure, Output, Stop};
+use crate::text::{printable, quoted};
 
 /// Shows every file; one that cannot be read does not hide the others.
 pub(super) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
@@ -203,7 +204,7 @@ fn report_rest(
     let meta = shown.graph.meta();
     report::note_more(output, &whose, shown.more)?;
     for note in &shown.notes {
-        output.warning(format_args!("{whose}{}", super::units::printable(note)))?;
+        output.warning(format_args!("{whose}{}", printable(note)))?;
     }
     if form == Form::Table {
         report::warn_of_checkpoint(output, &whose, meta)?;

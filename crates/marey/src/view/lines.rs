@@ -11,7 +11,7 @@ use marey_query::graph::{Cells, Graph, Side};
 
 use super::number;
 use super::rows::{Rails, largest_first};
-use super::units::printable;
+use crate::text::printable;
 
 pub use super::rows::{Order, Rows};
 

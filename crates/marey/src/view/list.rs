@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marey_query::graph::{Graph, without_unit};
 
-use super::units::printable;
+use crate::text::printable;
 
 /// Proton's viewer has the names of the nodes for an exclusive metric.
 const NAME: &str = "name";

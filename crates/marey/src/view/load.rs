@@ -4,11 +4,12 @@ use std::path::Path;
 
 use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
+use marey_store::{Run, StoreError};
 
 use super::choose::{Choice, Chosen, Wanted, choose};
-use super::units::{Grouped, printable};
 use crate::output::Failure;
-use crate::progress::Reading;
+use crate::progress::Progress;
+use crate::text::{Grouped, printable, quoted};
 
 /// What the reader says it expects of a file's first word.
 const FIRST_WORD: &str = "the list [ROOT, DEVICES]";
@@ -53,14 +54,20 @@ impl<'a> Loaded<'a> {
 
 /// The whole graph of a file.
 pub(super) fn open(file: &Path) -> Result<Graph, Failure> {
-    let mut reading = Reading::of(file);
+    let mut reading = Progress::of_reading(file);
     match hatchet::read_watched(file, &mut |bytes| reading.at(bytes)) {
         Ok(profile) => Ok(Graph::new(profile)),
         Err(error) => Err(Failure {
             message: printable(&error.to_string()).into_owned(),
-            hint: read_hint(&error).map(Into::into),
+            hint: run_hint(file).or_else(|| read_hint(&error).map(Into::into)),
         }),
     }
+}
+
+/// What helps if the file is a run.
+fn run_hint(file: &Path) -> Option<String> {
+    let is_run = matches!(Run::open(file), Ok(_) | Err(StoreError::Uncollected { .. }));
+    is_run.then(|| format!("it is a run: `marey query {}`", printable(&file.to_string_lossy())))
 }
 
 fn read_hint(error: &ReadError) -> Option<&'static str> {
@@ -74,11 +81,6 @@ fn read_hint(error: &ReadError) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-/// The file's name for a sentence.
-pub(super) fn quoted(file: &Path) -> String {
-    format!("`{}`", printable(&file.to_string_lossy()))
 }
 
 pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {

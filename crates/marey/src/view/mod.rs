@@ -28,9 +28,10 @@ mod units;
 use std::io::Write;
 
 pub(crate) use args::{ViewArgs, respell_diff};
-pub(crate) use units::printable;
+pub(crate) use report::describe_loss;
 
 use crate::output::{Output, Stop, Style};
+use crate::text::quoted;
 
 /// Answers the question that the arguments ask.
 pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
@@ -54,7 +55,7 @@ fn list(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
             Err(failure) => output.error(&failure)?,
             Ok(graph) => {
                 if args.files.len() > 1 {
-                    let name = output.paint.with(Style::Bold, load::quoted(file));
+                    let name = output.paint.with(Style::Bold, quoted(file));
                     writeln!(output.data(), "{name}")?;
                 }
                 list::write(output.data(), &graph)?;

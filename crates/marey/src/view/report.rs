@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::profile::{Meta, Overhead, Process};
 
 use super::args::ViewArgs;
-use super::units::{Grouped, Nanos, printable};
 use crate::output::{Output, Paint, Style};
+use crate::text::{Grouped, Nanos, printable};
 
 /// Longest command line in a heading, in characters.
 const MAX_COMMAND: usize = 60;
@@ -102,7 +102,8 @@ pub(super) fn note_overhead(output: &mut Output, whose: &str, meta: &Meta) -> io
     }
 }
 
-fn describe_loss(cause: &str, count: u64) -> String {
+/// A loss with what is known of its cause.
+pub(crate) fn describe_loss(cause: &str, count: u64) -> String {
     let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
     let doc =
         known.map_or_else(String::new, |known| format!(": {}", known.doc().trim_end_matches('.')));

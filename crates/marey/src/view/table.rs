@@ -7,8 +7,8 @@ use marey_query::graph::{Cells, Graph};
 use super::columns::Column;
 use super::number;
 use super::rows::{Rails, Rows};
-use super::units::printable;
 use crate::output::{Paint, Style};
+use crate::text::printable;
 
 /// Between two columns.
 const GAP: &str = "  ";

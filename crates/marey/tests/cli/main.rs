@@ -2,15 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod collect;
 mod diff;
 mod errors;
+mod info;
 mod lines;
 mod machines;
+mod pack;
+mod query;
+mod recorded;
+mod schema;
 mod table;
 mod verbs;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -68,8 +75,31 @@ impl Folder {
         Self::new(&[("before.hatchet", BEFORE), ("after.hatchet", AFTER)])
     }
 
+    /// One with the run `train.marey`, which is not collected yet.
+    fn with_run() -> Self {
+        let folder = Self::new::<&str>(&[]);
+        recorded::write(&folder.path("train.marey"));
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A line for `marey`, in this folder.
+    fn marey(&self, line: &str) -> Command {
+        let mut command = marey(line);
+        command.current_dir(self.0.path());
+        command
+    }
+
     fn view(&self, line: &str) -> String {
-        transcript(marey(&format!("view {line}")).current_dir(self.0.path()))
+        transcript(&mut self.marey(&format!("view {line}")))
+    }
+
+    /// `marey query train.marey SQL`, with options; nothing is on stdin.
+    fn query(&self, sql: &str, options: &str) -> String {
+        transcript(self.marey(&format!("query train.marey {options}")).arg(sql))
     }
 }
 

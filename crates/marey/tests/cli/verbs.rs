@@ -21,6 +21,11 @@ fn help_shows_the_verbs_and_examples() {
     Commands:
       run          Profile a Python program, a module or a command
       view         Show profiles as trees
+      query        Ask a run in SQL
+      info         Show what a run is
+      schema       Show what tables and columns runs have
+      pack         Make one file of a run
+      collect      Make tables of what was recorded, now
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -33,6 +38,8 @@ fn help_shows_the_verbs_and_examples() {
       marey train.py --epochs 3             The same
       marey view train.hatchet              Show the profile as a tree
       marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
+      marey info train.marey                What a run is, and what it lacks
+      marey query train.marey               Ask a run in SQL
     --- stderr ---
     ");
     assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));

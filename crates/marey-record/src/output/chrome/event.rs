@@ -1,9 +1,10 @@
-//! The text of the trace: its head, its lanes and its events.
+//! The text of the trace: its head, its lanes, its events and its tail.
 
 use super::metrics::{text, title};
 use super::outline::Outline;
 use crate::output::json::string;
 use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::Span;
@@ -36,44 +37,29 @@ pub(super) struct Event<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Writes what stands before the events.
-    pub(super) fn begin(outline: &Outline, out: &'a mut dyn Write) -> io::Result<Self> {
+    /// Writes what stands before the events. The lanes of `threads` threads have their numbers.
+    pub(super) fn begin(
+        outline: &Outline,
+        threads: u32,
+        out: &'a mut dyn Write,
+    ) -> io::Result<Self> {
         let mut events = Self {
             out,
             buffer: Vec::new(),
             pid: outline.process.pid,
-            base_nanos: outline.base_nanos,
-            free_lane: outline.free_lane,
+            base_nanos: outline.base_nanos(),
+            free_lane: threads.into(),
             scopes: 0,
             is_first: true,
         };
-        events.head(outline)?;
+        events.buffer.push(b'{');
+        if let Some(base) = outline.base_unix_nanos() {
+            write!(events.buffer, "\"baseTimeNanoseconds\":{base},")?;
+        }
+        events.buffer.extend_from_slice(b"\"displayTimeUnit\":\"us\",\"traceEvents\":[");
+        events.flush()?;
         events.process(&outline.process)?;
         Ok(events)
-    }
-
-    fn head(&mut self, outline: &Outline) -> io::Result<()> {
-        let head = &mut self.buffer;
-        head.push(b'{');
-        if let Some(base) = outline.base_unix_nanos {
-            write!(head, "\"baseTimeNanoseconds\":{base},")?;
-        }
-        head.write_all(b"\"displayTimeUnit\":\"us\",\"marey\":{\"losses\":{")?;
-        for (at, (cause, count)) in outline.losses.iter().enumerate() {
-            write!(head, "{}\"{}\":{count}", if at == 0 { "" } else { "," }, cause.as_str())?;
-        }
-        let process = &outline.process;
-        head.write_all(b"},\"process\":{\"host\":")?;
-        string(head, &process.host)?;
-        write!(head, ",\"pid\":{},\"rank\":", process.pid)?;
-        match process.rank {
-            Some(rank) => write!(head, "{rank}")?,
-            None => head.write_all(b"null")?,
-        }
-        write!(head, ",\"start_unix_nanos\":{}}}", process.start_unix_nanos)?;
-        write!(head, ",\"torn_bytes\":{},\"version\":{VERSION}}}", outline.torn_bytes)?;
-        head.write_all(b",\"traceEvents\":[")?;
-        self.flush()
     }
 
     fn process(&mut self, process: &Process) -> io::Result<()> {
@@ -174,9 +160,29 @@ impl<'a> Events<'a> {
         self.flush()
     }
 
-    /// Writes what stands behind the events.
-    pub(super) fn end(self) -> io::Result<()> {
-        self.out.write_all(b"\n]}\n")
+    /// Writes what stands behind the events: marey's own part.
+    pub(super) fn end(
+        mut self,
+        outline: &Outline,
+        losses: &[(LossCause, u64)],
+        torn_bytes: u64,
+    ) -> io::Result<()> {
+        let tail = &mut self.buffer;
+        tail.write_all(b"\n],\"marey\":{\"losses\":{")?;
+        for (at, (cause, count)) in outline.losses_with(losses).iter().enumerate() {
+            write!(tail, "{}\"{}\":{count}", if at == 0 { "" } else { "," }, cause.as_str())?;
+        }
+        let process = &outline.process;
+        tail.write_all(b"},\"process\":{\"host\":")?;
+        string(tail, &process.host)?;
+        write!(tail, ",\"pid\":{},\"rank\":", process.pid)?;
+        match process.rank {
+            Some(rank) => write!(tail, "{rank}")?,
+            None => tail.write_all(b"null")?,
+        }
+        write!(tail, ",\"start_unix_nanos\":{}}}", process.start_unix_nanos)?;
+        writeln!(tail, ",\"torn_bytes\":{torn_bytes},\"version\":{VERSION}}}}}")?;
+        self.flush()
     }
 
     fn begin_event(&mut self) -> &mut Vec<u8> {

@@ -1,14 +1,15 @@
 //! Spools as a recorder writes them, and the traces that come of them.
 
 use super::metrics::MOST_WAITING;
-use super::write;
+use super::{Extent, Playback};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, Writer};
 use serde_json::{Value as Json, json};
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -33,6 +34,9 @@ const TEXTS: [&str; 9] = [
     "lr (pty)",
     "note",
 ];
+/// More than any thread's number.
+const THREADS: u32 = 8;
+
 const LOSS: u32 = 5;
 const TOKENS: u32 = 6;
 const RATE: u32 = 7;
@@ -122,9 +126,34 @@ impl Spool {
 
     fn phase(&self, phase: Option<u32>) -> Trace {
         let mut out = Vec::new();
-        write(&self.path(), 2, phase, &[], &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        Trace { json: serde_json::from_str(&text).unwrap(), text }
+        let mut playback = Playback::new(&self.path(), 2, self.extent()).unwrap();
+        let part = phase.map_or_else(|| self.part(0).start..u64::MAX, |phase| self.part(phase));
+        playback.write(&part, self.extent(), &[], &mut out).unwrap();
+        Trace::parse(out)
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { bytes: std::fs::metadata(self.path()).unwrap().len(), threads: THREADS }
+    }
+
+    /// Where a phase is, of the last session with our number; a recorder knows without looking.
+    fn part(&self, phase: u32) -> Range<u64> {
+        let mut reader = Reader::new(File::open(self.path()).unwrap()).unwrap();
+        let (mut parts, mut before): (Vec<Range<u64>>, _) = (Vec::new(), reader.offset());
+        while let Some(Ok(frame)) = reader.next() {
+            if let Frame::Session { session: 2, event, .. } = frame {
+                match event {
+                    SessionEvent::Started => parts.clear(),
+                    SessionEvent::Phase(_) => parts.last_mut().unwrap().end = before,
+                    _ => {}
+                }
+                if let SessionEvent::Started | SessionEvent::Phase(_) = event {
+                    parts.push(reader.offset()..u64::MAX);
+                }
+            }
+            before = reader.offset();
+        }
+        parts.get(phase as usize).cloned().unwrap_or(0..0)
     }
 
     fn trace(&self) -> Trace {
@@ -138,6 +167,11 @@ struct Trace {
 }
 
 impl Trace {
+    fn parse(bytes: Vec<u8>) -> Self {
+        let text = String::from_utf8(bytes).unwrap();
+        Self { json: serde_json::from_str(&text).unwrap(), text }
+    }
+
     fn of_kind(&self, ph: &str) -> Vec<&Json> {
         self.json["traceEvents"].as_array().unwrap().iter().filter(|at| at["ph"] == ph).collect()
     }
@@ -391,7 +425,7 @@ fn scopes_entered_while_the_session_did_not_record_are_not_its_own() {
 }
 
 #[test]
-fn phases_divide_the_events_by_their_ends() {
+fn phases_divide_the_events_where_the_spool_does() {
     let mut spool = Spool::begin();
     spool.values(&[(OUTER, 2, TOKENS, MetricValue::Int(1))]);
     spool.spans(&[(INNER, 1, 5), (INNER, 8, 12)]);
@@ -401,17 +435,34 @@ fn phases_divide_the_events_by_their_ends() {
     spool.session(SessionEvent::Phase(2), 20);
     spool.spans(&[(INNER, 17, 19), (OUTER, 0, 30)]);
     spool.open(&[(OUTER, 31)]);
-    let starts = |phase| {
-        let trace = spool.phase(phase);
-        trace.scopes().iter().map(|scope| scope.1).collect::<Vec<_>>()
-    };
-    assert_eq!(starts(Some(0)), [1]);
-    assert_eq!(starts(Some(1)), [8, 13, 17]);
-    assert_eq!(starts(Some(2)), [0, 31]);
-    assert!(starts(Some(3)).is_empty());
-    assert_eq!(starts(None), [1, 8, 13, 17, 0, 31]);
-    let moments = |phase| spool.phase(phase).of_kind("i").len();
-    assert_eq!([Some(0), Some(1), Some(2), None].map(moments), [1, 1, 0, 0]);
+    let starts = |trace: &Trace| trace.scopes().iter().map(|at| at.1).collect::<Vec<_>>();
+    let moments = |trace: &Trace| trace.of_kind("i").len();
+    let expected = [(vec![1, 8], 1), (vec![13], 1), (vec![17, 0, 31], 0)];
+    let mut playback = Playback::new(&spool.path(), 2, spool.extent()).unwrap();
+    for (phase, expected) in (0..).zip(expected) {
+        let alone = spool.phase(Some(phase));
+        assert_eq!((starts(&alone), moments(&alone)), expected, "phase {phase}");
+        let mut out = Vec::new();
+        playback.write(&spool.part(phase), spool.extent(), &[], &mut out).unwrap();
+        assert_eq!(Trace::parse(out).text, alone.text, "phase {phase}");
+    }
+    let whole = spool.trace();
+    assert_eq!((starts(&whole), moments(&whole)), (vec![1, 8, 13, 17, 0, 31], 0));
+}
+
+#[test]
+fn a_spool_is_read_on_as_it_grows() {
+    let mut spool = Spool::begin();
+    let mut playback = Playback::new(&spool.path(), 2, spool.extent()).unwrap();
+    let mut names = Vec::new();
+    for phase in 0..3 {
+        spool.spans(&[(INNER, 10 * i64::from(phase), 10 * i64::from(phase) + 1)]);
+        spool.session(SessionEvent::Phase(phase + 1), 10 * i64::from(phase) + 5);
+        let mut out = Vec::new();
+        playback.write(&spool.part(phase), spool.extent(), &[], &mut out).unwrap();
+        names.extend(Trace::parse(out).scopes().iter().map(|scope| scope.1));
+    }
+    assert_eq!(names, [0, 10, 20]);
 }
 
 #[test]
@@ -478,7 +529,7 @@ fn a_file_that_is_no_spool_is_an_error() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("spool");
     std::fs::write(&path, "something else, long enough").unwrap();
-    let error = write(&path, 0, None, &[], &mut Vec::new()).unwrap_err();
+    let error = Playback::new(&path, 0, Extent { bytes: 26, threads: 0 }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
     assert!(error.to_string().contains("no spool"), "{error}");
 }

@@ -44,10 +44,18 @@ impl Thread {
         &mut self,
         os_id: u64,
         name: String,
-        events: &mut Events,
+        events: Option<&mut Events>,
     ) -> io::Result<()> {
         (self.os_id, self.name) = (os_id, name);
+        let Some(events) = events else { return Ok(()) };
         (0..self.named.len()).try_for_each(|at| self.name_lane(at, events))
+    }
+
+    /// Another trace begins, to which nothing belongs that has gone by.
+    pub(super) fn begin_trace(&mut self) {
+        self.waiting = Waiting::default();
+        self.lanes = Lanes::default();
+        self.named.clear();
     }
 
     /// A scope that has ended is open no more.
@@ -89,23 +97,30 @@ impl Thread {
         excess.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }
 
-    /// Writes the scopes that never ended, and the values that have found no scope.
-    pub(super) fn finish(
+    /// Writes the scopes that never ended.
+    pub(super) fn write_open(
         &mut self,
         outline: &Outline,
         texts: &Numbered<String>,
         events: &mut Events,
     ) -> io::Result<()> {
-        if outline.has_the_end() {
-            // Innermost first, as they would have ended.
-            for (node, start_nanos) in std::mem::take(&mut self.open).into_iter().rev() {
-                let end_nanos = outline.last_nanos.max(start_nanos);
-                if outline.was_recording(start_nanos) {
-                    let span = Span { node, start_nanos, end_nanos };
-                    self.write_scope(&span, true, texts, events)?;
-                }
+        // Innermost first, as they would have ended.
+        for (node, start_nanos) in std::mem::take(&mut self.open).into_iter().rev() {
+            if outline.was_recording(start_nanos) {
+                let end_nanos = outline.last_nanos().max(start_nanos);
+                let span = Span { node, start_nanos, end_nanos };
+                self.write_scope(&span, true, texts, events)?;
             }
         }
+        Ok(())
+    }
+
+    /// Writes the values that have found no scope.
+    pub(super) fn write_homeless(
+        &mut self,
+        texts: &Numbered<String>,
+        events: &mut Events,
+    ) -> io::Result<()> {
         let homeless = self.waiting.take_all();
         homeless.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }

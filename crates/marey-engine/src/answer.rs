@@ -1,0 +1,173 @@
+//! `marey._engine.Answer`: the rows that answer a query.
+#![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
+
+use std::collections::HashSet;
+use std::panic;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayData, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::SchemaRef;
+use marey_query::sql;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList};
+
+use crate::error::{answer_too_large, bad_query};
+use crate::{capsule, values};
+
+/// How long Ctrl-C may wait while a query runs.
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+
+/// The rows that answer a query, in memory.
+#[pyclass(module = "marey._engine", frozen)]
+pub(crate) struct Answer {
+    schema: SchemaRef,
+    batches: Arc<[RecordBatch]>,
+    was_cut: bool,
+}
+
+impl Answer {
+    /// Runs a planned query to its end or to a signal that raises, such as Ctrl-C.
+    pub(crate) fn of(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
+        let canceller = rows.canceller();
+        py.detach(|| {
+            thread::scope(|scope| {
+                let (running, end) = mpsc::sync_channel::<()>(1);
+                let pull = move || {
+                    let _running = running;
+                    pull(rows, limit_bytes)
+                };
+                let puller = thread::Builder::new().name("marey-answer".to_owned());
+                let puller = puller.spawn_scoped(scope, pull)?;
+                while end.recv_timeout(SIGNAL_CHECK) == Err(RecvTimeoutError::Timeout) {
+                    #[expect(
+                        clippy::redundant_closure_for_method_calls,
+                        reason = "the method is of one lifetime, the closure of any"
+                    )]
+                    let checked = Python::attach(|py| py.check_signals());
+                    if let Err(raised) = checked {
+                        canceller.cancel();
+                        return Err(raised);
+                    }
+                }
+                puller.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+            })
+        })
+    }
+}
+
+/// All rows, if they find room.
+fn pull(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
+    let mut batches = Vec::new();
+    let mut held = Held::default();
+    for batch in &mut rows {
+        let batch = batch.map_err(|error| bad_query(&error))?;
+        held.add(&batch);
+        if held.bytes > limit_bytes {
+            return Err(answer_too_large(limit_bytes));
+        }
+        batches.push(batch);
+    }
+    Ok(Answer { schema: rows.schema(), batches: batches.into(), was_cut: rows.was_cut() })
+}
+
+/// The memory of batches, which may share buffers.
+#[derive(Default)]
+struct Held {
+    bytes: usize,
+    buffers: HashSet<usize>,
+}
+
+impl Held {
+    fn add(&mut self, batch: &RecordBatch) {
+        for column in batch.columns() {
+            self.add_data(&column.to_data());
+        }
+    }
+
+    fn add_data(&mut self, data: &ArrayData) {
+        let validity = data.nulls().map(NullBuffer::buffer);
+        for buffer in data.buffers().iter().chain(validity) {
+            if self.buffers.insert(buffer.data_ptr().addr().get()) {
+                self.bytes += buffer.capacity();
+            }
+        }
+        for child in data.child_data() {
+            self.add_data(child);
+        }
+    }
+}
+
+#[pymethods]
+impl Answer {
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// Names of the columns.
+    fn columns(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether there were more rows than were asked for.
+    fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
+    /// How many batches the rows lie in.
+    fn batch_count(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// The values of a batch's columns.
+    fn batch<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let Some(batch) = self.batches.get(number) else {
+            return Err(PyIndexError::new_err(format!("there is no batch {number}")));
+        };
+        batch.columns().iter().map(|column| values::to_python(py, column)).collect()
+    }
+
+    /// The values of a column.
+    fn column<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyList>> {
+        if index >= self.schema.fields().len() {
+            return Err(PyIndexError::new_err(format!("there is no column {index}")));
+        }
+        let all = PyList::empty(py);
+        for batch in self.batches.iter() {
+            all.call_method1("extend", (values::to_python(py, batch.column(index))?,))?;
+        }
+        Ok(all)
+    }
+
+    /// The first rows as the table of `marey query`, for a terminal of `room` columns if it is one.
+    #[pyo3(signature = (max_rows, room=None))]
+    fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {
+        let mut left = max_rows;
+        let first = self.batches.iter().map(|batch| {
+            let rows = batch.num_rows().min(left);
+            left -= rows;
+            batch.slice(0, rows)
+        });
+        Ok(marey::as_table(&self.schema, &first.collect::<Vec<_>>(), room)?)
+    }
+
+    /// The schema as a capsule `arrow_schema`.
+    fn arrow_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::of_schema(py, &self.schema)
+    }
+
+    /// The rows as a capsule `arrow_array_stream`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn arrow_stream<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let batches = Arc::clone(&self.batches);
+        capsule::of_batches(py, &self.schema, batches, requested_schema.as_ref())
+    }
+}

@@ -1,0 +1,123 @@
+//! Record batches for other libraries of the process, by the Arrow `PyCapsule` interface.
+//!
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>. Nothing is copied
+//! but texts that the reader wants in another layout.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow::compute;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ffi::FFI_ArrowSchema;
+use arrow::ffi_stream::FFI_ArrowArrayStream;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const STREAM: &CStr = c"arrow_array_stream";
+
+pub(crate) fn of_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(&plain(schema)).map_err(|error| refused(&error))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA)
+}
+
+/// A stream of the batches, in the schema that the reader asks for if there is a way to it.
+pub(crate) fn of_batches<'py>(
+    py: Python<'py>,
+    schema: &Schema,
+    batches: Arc<[RecordBatch]>,
+    requested: Option<&Bound<'py, PyCapsule>>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = match requested {
+        Some(requested) => converted(schema, &requested_schema(requested)?)?,
+        None => plain(schema),
+    };
+    let stream = Stream { schema: Arc::new(schema), batches, next: 0 };
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(stream)), STREAM)
+}
+
+struct Stream {
+    schema: SchemaRef,
+    batches: Arc<[RecordBatch]>,
+    next: usize,
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.get(self.next)?;
+        self.next += 1;
+        Some(with_schema(batch, &self.schema))
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// The same rows, each column in the type that the schema says.
+fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| compute::cast(column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns.collect::<Result<_, _>>()?,
+        &options,
+    )
+}
+
+/// The schema with texts and bytes in the layouts that every reader of Arrow knows.
+fn plain(schema: &Schema) -> Schema {
+    Schema::new(plain_fields(schema.fields()))
+}
+
+fn plain_fields(fields: &Fields) -> Fields {
+    fields.iter().map(plain_field).collect()
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let plain = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(item) => DataType::List(plain_field(item)),
+        DataType::Struct(fields) => DataType::Struct(plain_fields(fields)),
+        other => other.clone(),
+    };
+    Arc::new(Field::clone(field).with_data_type(plain))
+}
+
+/// Our columns in the requested types.
+fn converted(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
+    let (wanted, there) = (requested.fields(), ours.fields());
+    if wanted.len() != there.len() {
+        let message = format!("{} columns are requested of {}", wanted.len(), there.len());
+        return Err(PyValueError::new_err(message));
+    }
+    let fields = there.iter().zip(wanted).map(|(ours, wanted)| {
+        if compute::can_cast_types(ours.data_type(), wanted.data_type()) {
+            return Ok(Field::clone(ours).with_data_type(wanted.data_type().clone()));
+        }
+        let (name, from, to) = (ours.name(), ours.data_type(), wanted.data_type());
+        Err(PyValueError::new_err(format!("column `{name}` of type {from} cannot become {to}")))
+    });
+    Ok(Schema::new(fields.collect::<PyResult<Vec<_>>>()?))
+}
+
+fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
+    let schema = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    // SAFETY: by the interface a capsule of this name holds such a structure, valid while it lives.
+    #[expect(unsafe_code, reason = "a schema of another library comes as a pointer")]
+    let schema = unsafe { schema.as_ref() };
+    Schema::try_from(schema).map_err(|error| refused(&error))
+}
+
+fn refused(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

@@ -1,0 +1,82 @@
+//! What a run's manifest says, as a dict.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+use marey_store::{Manifest, ProcessEntry, Run};
+use pyo3::IntoPyObject;
+
+/// Each field becomes a key.
+#[derive(IntoPyObject)]
+pub(crate) struct Info<'a> {
+    path: &'a OsStr,
+    is_pack: bool,
+    schema_version: u32,
+    writer: &'a str,
+    created_nanos: i64,
+    world_size: Option<u32>,
+    processes: Vec<Process<'a>>,
+    tables: BTreeMap<&'a str, Table>,
+    losses: &'a BTreeMap<String, u64>,
+    torn_bytes: u64,
+}
+
+#[derive(IntoPyObject)]
+struct Process<'a> {
+    id: u32,
+    pid: u32,
+    rank: Option<u32>,
+    host: &'a str,
+    argv: &'a [String],
+    start_nanos: i64,
+    end_nanos: i64,
+    is_complete: bool,
+}
+
+#[derive(IntoPyObject)]
+struct Table {
+    rows: u64,
+    bytes: u64,
+}
+
+impl<'a> Info<'a> {
+    pub(crate) fn of(run: &'a Run) -> Self {
+        let manifest = run.manifest();
+        Self {
+            path: run.path().as_os_str(),
+            is_pack: run.is_pack(),
+            schema_version: manifest.schema_version,
+            writer: &manifest.writer,
+            created_nanos: manifest.created_unix_nanos,
+            world_size: manifest.world_size,
+            processes: manifest.processes.iter().map(Process::of).collect(),
+            tables: tables(manifest),
+            losses: &manifest.losses,
+            torn_bytes: manifest.spools.iter().map(|spool| spool.torn_bytes).sum(),
+        }
+    }
+}
+
+impl<'a> Process<'a> {
+    fn of(entry: &'a ProcessEntry) -> Self {
+        Self {
+            id: entry.id,
+            pid: entry.pid,
+            rank: entry.rank,
+            host: &entry.host,
+            argv: &entry.argv,
+            start_nanos: entry.start_unix_nanos,
+            end_nanos: entry.end_unix_nanos,
+            is_complete: entry.is_complete,
+        }
+    }
+}
+
+fn tables(manifest: &Manifest) -> BTreeMap<&str, Table> {
+    let tables = manifest.tables.iter().map(|(name, parts)| {
+        let rows = parts.iter().map(|part| part.rows).sum();
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        (name.as_str(), Table { rows, bytes })
+    });
+    tables.collect()
+}

@@ -1,0 +1,221 @@
+//! The rows of an answer, as they come.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader};
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::error::ArrowError;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, StreamExt};
+use tokio::sync::{mpsc, watch};
+
+use super::SqlError;
+use super::engine::Engine;
+
+/// Batches that wait for their reader.
+const WAITING_BATCHES: usize = 4;
+
+/// The rows of an answer: nothing is computed before the first is asked for, and no more than a
+/// few batches ahead of the reader. Dropping it stops the query.
+pub struct Answer {
+    schema: SchemaRef,
+    engine: Arc<Engine>,
+    canceller: Canceller,
+    state: State,
+    rows_left: Option<u64>,
+    was_cut: bool,
+}
+
+enum State {
+    Planned(Arc<dyn ExecutionPlan>),
+    Running(mpsc::Receiver<Result<RecordBatch, SqlError>>),
+    Over,
+}
+
+/// Stops a query from anywhere.
+#[derive(Clone, Debug)]
+pub struct Canceller(Arc<watch::Sender<bool>>);
+
+impl Canceller {
+    /// Stops it: the answer's next batch is [`SqlError::Cancelled`], also while one is waited for.
+    pub fn cancel(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn cancelled(&self) {
+        // The sender is here, so waiting cannot end otherwise.
+        self.0.subscribe().wait_for(|is_cancelled| *is_cancelled).map(drop).await;
+    }
+}
+
+impl Answer {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        plan: Arc<dyn ExecutionPlan>,
+        max_rows: Option<u64>,
+    ) -> Self {
+        Self {
+            schema: plan.schema(),
+            engine,
+            canceller: Canceller(Arc::new(watch::Sender::new(false))),
+            state: State::Planned(plan),
+            rows_left: max_rows,
+            was_cut: false,
+        }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// What stops this query.
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// Whether rows were left when the greatest number of rows was reached.
+    pub fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
+    /// The same as a reader of Arrow's, with errors as [`ArrowError::ExternalError`].
+    pub fn into_reader(self) -> AnswerReader {
+        AnswerReader(self)
+    }
+
+    fn receive(&mut self) -> Option<Result<RecordBatch, SqlError>> {
+        if let State::Planned(plan) = &self.state {
+            self.state = State::Running(self.start(Arc::clone(plan)));
+        }
+        let State::Running(receiver) = &mut self.state else { return None };
+        let cancelled = self.canceller.cancelled();
+        self.engine.block_on(async {
+            tokio::select! {
+                biased;
+                () = cancelled => Some(Err(SqlError::Cancelled)),
+                batch = receiver.recv() => batch,
+            }
+        })
+    }
+
+    /// Runs the plan in a task of its own, so that it goes on while the reader is busy, and a panic
+    /// ends the task only.
+    fn start(&self, plan: Arc<dyn ExecutionPlan>) -> mpsc::Receiver<Result<RecordBatch, SqlError>> {
+        let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
+        let context = self.engine.task_context();
+        let explain = self.engine.explainer();
+        let canceller = self.canceller.clone();
+        let rows = {
+            let sender = sender.clone();
+            async move {
+                let mut batches = match execute_stream(plan, context) {
+                    Ok(batches) => batches,
+                    Err(error) => {
+                        drop(sender.send(Err(explain(error))).await);
+                        return;
+                    }
+                };
+                while let Some(batch) = batches.next().await {
+                    let batch = batch.map_err(&explain).map(|batch| compact(&batch));
+                    if sender.send(batch).await.is_err() {
+                        return; // nobody reads any more
+                    }
+                }
+            }
+        };
+        self.engine.spawn(async move {
+            tokio::select! {
+                biased;
+                () = canceller.cancelled() => {}
+                outcome = std::panic::AssertUnwindSafe(rows).catch_unwind() => {
+                    if let Err(panic) = outcome {
+                        drop(sender.send(Err(SqlError::panicked(&*panic))).await);
+                    }
+                }
+            }
+        });
+        receiver
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let batch = match self.receive() {
+                Some(Ok(batch)) => batch,
+                end => {
+                    self.state = State::Over;
+                    return end;
+                }
+            };
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let Some(left) = &mut self.rows_left else { return Some(Ok(batch)) };
+            let rows = batch.num_rows() as u64;
+            if rows <= *left {
+                *left -= rows;
+                return Some(Ok(batch));
+            }
+            let kept = batch.slice(0, *left as usize);
+            self.was_cut = true;
+            self.state = State::Over;
+            self.canceller.cancel();
+            return (kept.num_rows() > 0).then_some(Ok(kept));
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.canceller.cancel();
+    }
+}
+
+/// An [`Answer`] as Arrow's readers are.
+pub struct AnswerReader(Answer);
+
+impl AnswerReader {
+    /// The answer that is read.
+    pub fn answer(&self) -> &Answer {
+        &self.0
+    }
+}
+
+impl Iterator for AnswerReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.0.next()?;
+        Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for AnswerReader {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+/// The batch with its texts copied together where they hold on to much more: those of names share
+/// the run's whole table of texts, which a file or another process would get with every batch.
+fn compact(batch: &RecordBatch) -> RecordBatch {
+    let columns = batch.columns().iter().map(compact_column).collect();
+    RecordBatch::try_new(batch.schema(), columns).expect("the same columns")
+}
+
+fn compact_column(column: &ArrayRef) -> ArrayRef {
+    if *column.data_type() != DataType::Utf8View {
+        return Arc::clone(column);
+    }
+    let views = column.as_string_view();
+    let held_bytes: usize = views.data_buffers().iter().map(Buffer::len).sum();
+    if held_bytes <= 2 * views.total_buffer_bytes_used() {
+        return Arc::clone(column);
+    }
+    Arc::new(views.gc())
+}

@@ -1,0 +1,149 @@
+//! What answers of one database share: the threads, the memory, and the session.
+
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
+use datafusion::optimizer::Optimizer;
+use datafusion::prelude::SessionConfig;
+use marey_store::Run;
+use tokio::runtime::{Builder, Runtime};
+
+use super::catalogue::{self, CATALOGUE, MAIN};
+use super::lookup::Lookups;
+use super::names::Names;
+use super::store::RunStore;
+use super::{Limits, SqlError, function, rule};
+
+/// Plans are walked recursively; the longest query that is planned fits by far.
+const STACK_BYTES: usize = 64 << 20;
+
+pub(super) struct Engine {
+    pub(super) session: SessionContext,
+    pub(super) limits: Limits,
+    pub(super) names: Arc<Names>,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Engine {
+    pub(super) fn open(run: &Arc<Run>, limits: Limits) -> std::result::Result<Self, SqlError> {
+        let limits = Limits { threads: limits.threads.max(1), ..limits };
+        let refused = |error| SqlError::of(&error, limits.memory_bytes, &[]);
+        let threads = Builder::new_multi_thread()
+            .worker_threads(limits.threads)
+            .max_blocking_threads(limits.threads)
+            .thread_name("marey-sql")
+            .thread_stack_size(STACK_BYTES)
+            .enable_time()
+            .build()
+            .map_err(|error| SqlError::Internal { message: format!("no threads: {error}") })?;
+        let session = session(run, limits).map_err(refused)?;
+        let state = session.state();
+        let names = Arc::new(Names::new(function_names(&state)));
+        let engine = Self { session, limits, names, runtime: Some(threads) };
+        engine.complete(state).map_err(refused)?;
+        Ok(engine)
+    }
+
+    /// Planned on a thread of the engine, whose stack is large.
+    fn complete(&self, state: SessionState) -> Result<()> {
+        let completed = self.spawn(async move { catalogue::complete(&state).await });
+        self.block_on(completed).map_err(|join| DataFusionError::ExecutionJoin(Box::new(join)))?
+    }
+
+    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime().block_on(future)
+    }
+
+    pub(super) fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.runtime().spawn(future)
+    }
+
+    pub(super) fn task_context(&self) -> Arc<TaskContext> {
+        self.session.task_ctx()
+    }
+
+    /// Says the engine's errors in our words.
+    pub(super) fn explainer(
+        &self,
+    ) -> impl Fn(DataFusionError) -> SqlError + Send + Sync + Clone + use<> {
+        let (limit_bytes, names) = (self.limits.memory_bytes, Arc::clone(&self.names));
+        move |error| SqlError::of(&error, limit_bytes, &names.functions)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Engine {
+    /// Does not wait for queries that were stopped.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
+    let mut rules = rule::all();
+    rules.extend(Optimizer::new().rules);
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_optimizer_rules(rules)
+        .with_config(config(limits))
+        .with_runtime_env(environment(run, limits)?)
+        .build();
+    let session = SessionContext::new_with_state(state);
+    let pool = Arc::clone(&session.runtime_env().memory_pool);
+    function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
+    session.register_catalog(CATALOGUE, Arc::new(catalogue::stored_tables(run)?));
+    Ok(session)
+}
+
+fn config(limits: Limits) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOGUE, MAIN)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false) // ours holds descriptions
+        .with_target_partitions(limits.threads);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = false;
+    // Measured: filtering rows while decoding costs more than it saves, but for top-N.
+    options.execution.parquet.pushdown_filters = false;
+    config
+}
+
+/// Memory as allowed, no disk, and no file but those of the run.
+fn environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
+    let environment = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.memory_bytes)))
+        .with_disk_manager_builder(
+            DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+        )
+        .build_arc()?;
+    environment.deregister_object_store(ObjectStoreUrl::local_filesystem().as_ref())?;
+    let store = Arc::new(RunStore::new(Arc::clone(run)));
+    environment.register_object_store(RunStore::url()?.as_ref(), store);
+    Ok(environment)
+}
+
+/// Every function by every name, in alphabetical order.
+fn function_names(state: &SessionState) -> Vec<String> {
+    let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+    names.extend(state.aggregate_functions().keys().cloned());
+    names.extend(state.window_functions().keys().cloned());
+    names.extend(state.table_functions().keys().cloned());
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,322 @@
+//! What goes wrong with a query, in one line; and what helps, apart from it.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use marey_store::StoreError;
+
+use crate::near;
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// The text is no SQL.
+    #[error("{message}{}", at(*.line, *.column))]
+    Syntax {
+        /// What the parser found, and what it wanted.
+        message: String,
+        /// Line, from 1, if the parser knows.
+        line: Option<u64>,
+        /// Column, from 1.
+        column: Option<u64>,
+    },
+    /// The text has no statement.
+    #[error("there is no statement")]
+    Empty,
+    /// The text has several statements.
+    #[error("{count} statements were given, but a query is one")]
+    ManyStatements {
+        /// How many.
+        count: usize,
+    },
+    /// The query could nest deeper than is planned.
+    #[error("the query has {operators} operators; at most {max_operators} are planned")]
+    TooDeep {
+        /// How many it has.
+        operators: usize,
+        /// How many it may have.
+        max_operators: usize,
+    },
+    /// The statement would change something.
+    #[error("marey queries read only: {statement} is refused")]
+    ReadOnly {
+        /// Its first word.
+        statement: String,
+    },
+    /// There is no such table or view.
+    #[error("there is no table `{name}`")]
+    UnknownTable {
+        /// As it was asked for.
+        name: String,
+        /// Those with a name like it, likest first.
+        nearest: Vec<String>,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// There is no such column.
+    #[error("there is no column `{name}`")]
+    UnknownColumn {
+        /// As it was asked for.
+        name: String,
+        /// Those with a name like it, likest first.
+        nearest: Vec<String>,
+        /// All that could stand there.
+        known: Vec<String>,
+    },
+    /// There is no such function.
+    #[error("there is no function `{name}`")]
+    UnknownFunction {
+        /// As it was asked for.
+        name: String,
+        /// Those with a name like it, likest first.
+        nearest: Vec<String>,
+    },
+    /// The query is SQL, but cannot be answered.
+    #[error("{message}")]
+    Plan {
+        /// Why.
+        message: String,
+    },
+    /// A value could not be computed.
+    #[error("{message}")]
+    Execution {
+        /// Why.
+        message: String,
+    },
+    /// The query wants more memory than it may have.
+    #[error("the query needs more than {} MiB of memory", .limit_bytes >> 20)]
+    Memory {
+        /// What it may have.
+        limit_bytes: usize,
+    },
+    /// A part of the run could not be read.
+    #[error("the run cannot be read: {message}")]
+    Unreadable {
+        /// Why.
+        message: String,
+    },
+    /// A small table of the run could not be read.
+    #[error(transparent)]
+    Store(#[from] Arc<StoreError>),
+    /// It was stopped.
+    #[error("the query was stopped")]
+    Cancelled,
+    /// A defect of marey or of its engine.
+    #[error("the query failed inside the engine: {message}")]
+    Internal {
+        /// What is known of it.
+        message: String,
+    },
+}
+
+impl SqlError {
+    /// What helps, in a sentence.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::TooDeep { .. } => Some("`x IN (…)` takes any number of values".into()),
+            Self::ReadOnly { .. } => {
+                Some("SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are what there is".into())
+            }
+            Self::ManyStatements { .. } => Some("ask one after the other".into()),
+            Self::UnknownTable { nearest, known, .. } => {
+                Some(one_of("the tables are", nearest, known))
+            }
+            Self::UnknownColumn { nearest, known, .. } => {
+                Some(one_of("the columns are", nearest, known))
+            }
+            Self::UnknownFunction { nearest, .. } if nearest.is_empty() => {
+                Some("SELECT name, description FROM information_schema.functions lists them".into())
+            }
+            Self::UnknownFunction { nearest, .. } => Some(one_of("", nearest, &[])),
+            Self::Memory { .. } => Some(
+                "raise it with `--memory-limit` (in Python `memory_limit=`), or ask for fewer rows"
+                    .into(),
+            ),
+            Self::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
+
+    /// A panic of the engine, which ended the query only.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Internal { message: one_line(text.unwrap_or("it panicked")) }
+    }
+
+    /// The nearest names to a table that is not there.
+    pub(super) fn unknown_table(name: String, known: Vec<String>) -> Self {
+        Self::UnknownTable { nearest: near::nearest(&name, &known), name, known }
+    }
+
+    /// The nearest names to a function that is not there.
+    fn unknown_function(name: String, known: &[String]) -> Self {
+        Self::UnknownFunction { nearest: near::nearest(&name, known), name }
+    }
+
+    /// What the engine says, in our words.
+    pub(super) fn of(error: &DataFusionError, limit_bytes: usize, functions: &[String]) -> Self {
+        Known { limit_bytes, functions }.error(error)
+    }
+}
+
+/// What an error is explained with.
+struct Known<'a> {
+    limit_bytes: usize,
+    functions: &'a [String],
+}
+
+impl Known<'_> {
+    fn error(&self, error: &DataFusionError) -> SqlError {
+        let message = || one_line(&error.strip_backtrace());
+        match error {
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+                self.error(inner)
+            }
+            DataFusionError::Shared(inner) => self.error(inner),
+            DataFusionError::Collection(all) => match all.first() {
+                Some(first) => self.error(first),
+                None => SqlError::Internal { message: message() },
+            },
+            DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
+            DataFusionError::SchemaError(schema, _) => Self::schema(schema),
+            DataFusionError::ResourcesExhausted(_) => {
+                SqlError::Memory { limit_bytes: self.limit_bytes }
+            }
+            DataFusionError::Plan(text) => self.plan(text),
+            DataFusionError::NotImplemented(text) | DataFusionError::Configuration(text) => {
+                SqlError::Plan { message: one_line(text) }
+            }
+            DataFusionError::Execution(text) => SqlError::Execution { message: one_line(text) },
+            DataFusionError::ArrowError(arrow, _) => self.arrow(arrow),
+            DataFusionError::External(inner) => match inner.downcast_ref::<Arc<StoreError>>() {
+                Some(store) => SqlError::Store(Arc::clone(store)),
+                None => SqlError::Execution { message: one_line(&inner.to_string()) },
+            },
+            DataFusionError::ParquetError(inner) => {
+                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+            }
+            DataFusionError::ObjectStore(inner) => {
+                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+            }
+            DataFusionError::IoError(inner) => {
+                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+            }
+            DataFusionError::Internal(_)
+            | DataFusionError::ExecutionJoin(_)
+            | DataFusionError::Substrait(_)
+            | DataFusionError::Ffi(_) => SqlError::Internal { message: message() },
+        }
+    }
+
+    fn arrow(&self, error: &ArrowError) -> SqlError {
+        match error {
+            ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
+                Some(inner) => self.error(inner),
+                None => SqlError::Execution { message: one_line(&inner.to_string()) },
+            },
+            ArrowError::DivideByZero => {
+                SqlError::Execution { message: "a number was divided by zero".into() }
+            }
+            ArrowError::ArithmeticOverflow(text)
+            | ArrowError::ComputeError(text)
+            | ArrowError::CastError(text)
+            | ArrowError::InvalidArgumentError(text)
+            | ArrowError::ParseError(text) => SqlError::Execution { message: one_line(text) },
+            ArrowError::ParquetError(text) => SqlError::Unreadable { message: one_line(text) },
+            other => SqlError::Execution { message: one_line(&other.to_string()) },
+        }
+    }
+
+    fn plan(&self, text: &str) -> SqlError {
+        let name = text.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next());
+        match name {
+            Some(name) => SqlError::unknown_function(name.to_owned(), self.functions),
+            None => SqlError::Plan { message: own_words(&one_line(text)).to_owned() },
+        }
+    }
+
+    fn schema(error: &SchemaError) -> SqlError {
+        match error {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let mut known: Vec<String> = Vec::new();
+                for column in valid_fields {
+                    if !known.contains(&column.name) {
+                        known.push(column.name.clone());
+                    }
+                }
+                let nearest = near::nearest(&field.name, &known);
+                SqlError::UnknownColumn { name: field.flat_name(), nearest, known }
+            }
+            SchemaError::AmbiguousReference { field } => {
+                let message = format!(
+                    "the column `{}` stands in several tables: say which",
+                    field.flat_name()
+                );
+                SqlError::Plan { message }
+            }
+            SchemaError::DuplicateQualifiedField { name, .. }
+            | SchemaError::DuplicateUnqualifiedField { name } => SqlError::Plan {
+                message: format!("two columns are named `{name}`: name one with AS"),
+            },
+        }
+    }
+}
+
+/// The parser's message, with the place taken out of its text.
+pub(super) fn syntax(text: &str) -> SqlError {
+    let text = text.trim_start_matches("sql parser error: ");
+    let place = text.rfind(" at Line: ").and_then(|start| {
+        let (line, column) = text[start + " at Line: ".len()..].split_once(", Column: ")?;
+        Some((start, line.trim().parse().ok()?, column.trim().parse().ok()?))
+    });
+    match place {
+        Some((start, line, column)) => SqlError::Syntax {
+            message: one_line(&text[..start]),
+            line: Some(line),
+            column: Some(column),
+        },
+        None => SqlError::Syntax { message: one_line(text), line: None, column: None },
+    }
+}
+
+/// A function's own complaint about its arguments, without what the engine puts around it.
+fn own_words(text: &str) -> &str {
+    let Some((_, own)) = text.split_once("coercion failed with: ") else { return text };
+    let own = own.split(" No function matches").next().unwrap_or(own);
+    own.trim_start_matches("Error during planning: ").trim_end_matches('.')
+}
+
+fn at(line: Option<u64>, column: Option<u64>) -> String {
+    match (line, column) {
+        (Some(line), Some(column)) => format!(", at line {line}, column {column}"),
+        _ => String::new(),
+    }
+}
+
+/// The text without line ends, the engine's prefixes and its request for a report.
+fn one_line(text: &str) -> String {
+    const PREFIXES: [&str; 6] = [
+        "Error during planning: ",
+        "Execution error: ",
+        "Optimizer rule ",
+        "External error: ",
+        "Arrow error: ",
+        "This feature is not implemented: ",
+    ];
+    let mut text = text.split("\nThis issue was likely caused").next().unwrap_or_default().trim();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
+}
+
+fn one_of(all: &str, nearest: &[String], known: &[String]) -> String {
+    match nearest {
+        [] => format!("{all} {}", known.join(", ")),
+        [only] => format!("did you mean `{only}`?"),
+        several => format!("did you mean one of {}?", several.join(", ")),
+    }
+}

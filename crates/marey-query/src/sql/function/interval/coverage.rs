@@ -1,0 +1,234 @@
+//! Moments that are covered by at least one interval, and by at least two.
+
+/// From a moment up to, but without, another.
+pub(super) type Span = (i64, i64);
+
+/// What intervals cover. Those that come in the order of their start are joined as they come;
+/// others wait, and are sorted in when they are many.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Coverage {
+    /// Apart from each other, ascending.
+    once: Vec<Span>,
+    /// The same of what is covered twice or more, if that is asked for.
+    twice: Option<Vec<Span>>,
+    waiting: Vec<Span>,
+}
+
+/// So many intervals wait before they are sorted in, or as many as there are already.
+const WAITING: usize = 1024;
+
+impl Coverage {
+    pub(super) fn new(counts_twice: bool) -> Self {
+        Self { twice: counts_twice.then(Vec::new), ..Self::default() }
+    }
+
+    pub(super) fn counts_twice(&self) -> bool {
+        self.twice.is_some()
+    }
+
+    /// Adds an interval; one that ends before it starts covers nothing.
+    pub(super) fn add(&mut self, span: Span) {
+        if span.0 >= span.1 {
+            return;
+        }
+        let is_last = |spans: &[Span]| spans.last().is_none_or(|last| last.0 <= span.0);
+        if is_last(&self.once) && self.twice.as_deref().is_none_or(is_last) {
+            self.add_last(span);
+            return;
+        }
+        self.waiting.push(span);
+        if self.waiting.len() >= WAITING.max(self.once.len()) {
+            self.settle();
+        }
+    }
+
+    /// Adds an interval that starts in or after the last one, so meets no other.
+    fn add_last(&mut self, (start, end): Span) {
+        if let (Some(twice), Some(&(_, last_end))) = (&mut self.twice, self.once.last())
+            && start < last_end
+        {
+            join(twice, (start, end.min(last_end)));
+        }
+        join(&mut self.once, (start, end));
+    }
+
+    /// Sorts in what waits.
+    fn settle(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_unstable();
+        let mut other = Self::new(self.twice.is_some());
+        for span in waiting {
+            other.add_last(span);
+        }
+        self.merge_settled(&other);
+    }
+
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.settle_waiting();
+        other.settle_waiting();
+        self.merge_settled(&other);
+    }
+
+    fn settle_waiting(&mut self) {
+        if !self.waiting.is_empty() {
+            self.settle();
+        }
+    }
+
+    fn merge_settled(&mut self, other: &Self) {
+        if let (Some(twice), Some(other_twice)) = (&mut self.twice, &other.twice) {
+            let both = intersection(&self.once, &other.once);
+            *twice = union(&union(twice, other_twice), &both);
+        }
+        self.once = union(&self.once, &other.once);
+    }
+
+    /// What is covered at least once, and at least twice (if that was asked for).
+    pub(super) fn settled(&mut self) -> (&[Span], &[Span]) {
+        self.settle_waiting();
+        (&self.once, self.twice.as_deref().unwrap_or_default())
+    }
+
+    /// From spans as [`Coverage::settled`] gives them; or any others, in any order.
+    pub(super) fn of(once: Vec<Span>, twice: Option<Vec<Span>>) -> Self {
+        let sorted = |mut spans: Vec<Span>| {
+            spans.sort_unstable();
+            union(&spans, &[])
+        };
+        Self { once: sorted(once), twice: twice.map(sorted), waiting: Vec::new() }
+    }
+
+    /// Memory behind it.
+    pub(super) fn size_bytes(&self) -> usize {
+        let spans = self.once.capacity()
+            + self.twice.as_ref().map_or(0, Vec::capacity)
+            + self.waiting.capacity();
+        spans * size_of::<Span>()
+    }
+}
+
+/// Appends an interval that starts in or after the last, and joins it with that if they touch.
+fn join(spans: &mut Vec<Span>, (start, end): Span) {
+    match spans.last_mut() {
+        Some(last) if start <= last.1 => last.1 = last.1.max(end),
+        _ => spans.push((start, end)),
+    }
+}
+
+/// Both, each ascending by start.
+fn union(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    let mut spans = Vec::new();
+    loop {
+        let is_a = match (a.peek(), b.peek()) {
+            (Some(a), Some(b)) => a.0 <= b.0,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return spans,
+        };
+        if let Some(&span) = if is_a { a.next() } else { b.next() } {
+            join(&mut spans, span);
+        }
+    }
+}
+
+/// What both cover; each is ascending and its intervals are apart.
+pub(super) fn intersection(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    let mut spans = Vec::new();
+    while let (Some(&&first), Some(&&second)) = (a.peek(), b.peek()) {
+        let (start, end) = (first.0.max(second.0), first.1.min(second.1));
+        if start < end {
+            spans.push((start, end));
+        }
+        if first.1 <= second.1 {
+            a.next();
+        } else {
+            b.next();
+        }
+    }
+    spans
+}
+
+/// Length of intervals that are apart; at most what a column can hold.
+pub(super) fn length(spans: &[Span]) -> i64 {
+    let length = spans.iter().fold(0_u64, |sum, span| sum.saturating_add(span.1.abs_diff(span.0)));
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// How many intervals cover each moment of a short time.
+    fn naive(spans: &[Span], at_least: usize) -> i64 {
+        let covers =
+            |moment: i64| spans.iter().filter(|span| span.0 <= moment && moment < span.1).count();
+        (-50..250).map(|moment| i64::from(covers(moment) >= at_least)).sum()
+    }
+
+    fn lengths(coverage: &mut Coverage) -> (i64, i64) {
+        let (once, twice) = coverage.settled();
+        (length(once), length(twice))
+    }
+
+    fn added(spans: &[Span]) -> Coverage {
+        let mut coverage = Coverage::new(true);
+        for &span in spans {
+            coverage.add(span);
+        }
+        coverage
+    }
+
+    fn spans() -> impl Strategy<Value = Vec<Span>> {
+        prop::collection::vec(
+            (-50_i64..200, -3_i64..50).prop_map(|(start, len)| (start, start + len)),
+            0..60,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn lengths_are_those_of_counting_moments(spans in spans()) {
+            let expected = (naive(&spans, 1), naive(&spans, 2));
+            prop_assert_eq!(lengths(&mut added(&spans)), expected);
+        }
+
+        #[test]
+        fn parts_merge_to_the_whole(spans in spans(), at in 0_usize..60, is_sorted: bool) {
+            let mut spans = spans;
+            if is_sorted {
+                spans.sort_unstable();
+            }
+            let (first, second) = spans.split_at(at.min(spans.len()));
+            let mut merged = added(first);
+            merged.merge(added(second));
+            prop_assert_eq!(lengths(&mut merged), (naive(&spans, 1), naive(&spans, 2)));
+        }
+
+        #[test]
+        fn what_both_cover_is_what_each_covers(a in spans(), b in spans()) {
+            let (mut a, mut b) = (added(&a), added(&b));
+            let both = intersection(a.settled().0, b.settled().0);
+            let sum = length(a.settled().0) + length(b.settled().0);
+            a.merge(b);
+            prop_assert_eq!(length(&both), sum - length(a.settled().0));
+        }
+    }
+
+    #[test]
+    fn thousands_out_of_order_are_settled_on_the_way() {
+        let mut coverage = Coverage::new(true);
+        for start in (0..20_000).rev() {
+            coverage.add((start * 10, start * 10 + 15));
+        }
+        assert!(coverage.waiting.len() <= WAITING.max(coverage.once.len()));
+        assert_eq!(lengths(&mut coverage), (200_005, 19_999 * 5));
+    }
+
+    #[test]
+    fn the_longest_intervals_do_not_overflow() {
+        assert_eq!(lengths(&mut added(&[(i64::MIN, i64::MAX)])), (i64::MAX, 0));
+    }
+}

@@ -1,0 +1,320 @@
+//! Lengths of what intervals cover, alone and together.
+
+mod coverage;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::documented;
+use coverage::{Coverage, Span, intersection, length};
+
+pub(super) fn aggregates() -> Vec<AggregateUDF> {
+    [Counted::Union, Counted::Overlap, Counted::Intersection]
+        .map(|counted| AggregateUDF::new_from_impl(Length::new(counted)))
+        .into()
+}
+
+/// What of the intervals of a group is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Counted {
+    Union,
+    Overlap,
+    Intersection,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Length {
+    counted: Counted,
+    signature: Signature,
+}
+
+impl Length {
+    fn new(counted: Counted) -> Self {
+        let signature = match counted {
+            Counted::Union | Counted::Overlap => {
+                Signature::exact(vec![DataType::Int64; 2], Volatility::Immutable)
+            }
+            Counted::Intersection => Signature::user_defined(Volatility::Immutable),
+        };
+        Self { counted, signature }
+    }
+}
+
+impl AggregateUDFImpl for Length {
+    fn name(&self) -> &str {
+        match self.counted {
+            Counted::Union => "union_nanos",
+            Counted::Overlap => "overlap_nanos",
+            Counted::Intersection => "intersection_nanos",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let [_, _, set] = given else {
+            return plan_err!("{}() takes a start, an end and what to tell sets by", self.name());
+        };
+        let set = if set.is_integer() { DataType::Int64 } else { DataType::Utf8View };
+        Ok(vec![DataType::Int64, DataType::Int64, set])
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn is_nullable(&self) -> bool {
+        false
+    }
+
+    fn default_value(&self, _: &DataType) -> Result<ScalarValue> {
+        Ok(ScalarValue::Int64(Some(0)))
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct {
+            return plan_err!("{}() has no DISTINCT", self.name());
+        }
+        Ok(match self.counted {
+            Counted::Union => Box::new(Lengths(Coverage::new(false))),
+            Counted::Overlap => Box::new(Lengths(Coverage::new(true))),
+            Counted::Intersection => Box::new(Sets {
+                set_type: args.expr_fields[2].data_type().clone(),
+                sets: HashMap::new(),
+            }),
+        })
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let list = |name: &str, of: DataType| {
+            Arc::new(Field::new(
+                format!("{}[{name}]", args.name),
+                DataType::new_list(of, true),
+                true,
+            ))
+        };
+        Ok(match self.counted {
+            Counted::Union => vec![list("once", DataType::Int64)],
+            Counted::Overlap => vec![list("once", DataType::Int64), list("twice", DataType::Int64)],
+            Counted::Intersection => vec![
+                list("counts", DataType::Int64),
+                list("sets", args.input_fields[2].data_type().clone()),
+                list("spans", DataType::Int64),
+            ],
+        })
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(match self.counted {
+            Counted::Union => documented!(
+                "Length of time that at least one interval covers.",
+                "union_nanos(start_nanos, end_nanos)",
+                "SELECT device, union_nanos(start_nanos, end_nanos) AS busy_nanos FROM kernels \
+                 GROUP BY device"
+            ),
+            Counted::Overlap => documented!(
+                "Length of time that at least two intervals cover.",
+                "overlap_nanos(start_nanos, end_nanos)",
+                "SELECT device, overlap_nanos(start_nanos, end_nanos) FROM kernels GROUP BY device"
+            ),
+            Counted::Intersection => documented!(
+                "Length of time that intervals of every set cover: of every distinct value of the \
+                 last argument.",
+                "intersection_nanos(start_nanos, end_nanos, set)",
+                "SELECT intersection_nanos(start_nanos, end_nanos, rank) FROM spans \
+                 WHERE name = 'forward'"
+            ),
+        })
+    }
+}
+
+/// Of all intervals together.
+#[derive(Debug)]
+struct Lengths(Coverage);
+
+impl Accumulator for Lengths {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for span in spans(values).flatten() {
+            self.0.add(span);
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let once = states[0].as_list::<i32>();
+        for row in 0..once.len() {
+            let twice = states.get(1).map(|twice| read_spans(twice.as_list(), row));
+            self.0.merge(Coverage::of(read_spans(once, row), twice));
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let has_twice = self.0.counts_twice();
+        let (once, twice) = self.0.settled();
+        let mut state = vec![list_of_spans(once)];
+        if has_twice {
+            state.push(list_of_spans(twice));
+        }
+        Ok(state)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let has_twice = self.0.counts_twice();
+        let (once, twice) = self.0.settled();
+        Ok(length(if has_twice { twice } else { once }).into())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.0.size_bytes()
+    }
+}
+
+/// Of the intervals of each set.
+#[derive(Debug)]
+struct Sets {
+    set_type: DataType,
+    sets: HashMap<ScalarValue, Coverage>,
+}
+
+impl Accumulator for Sets {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for (row, span) in spans(values).enumerate() {
+            let Some(span) = span.filter(|_| values[2].is_valid(row)) else { continue };
+            let set = ScalarValue::try_from_array(&values[2], row)?;
+            self.sets.entry(set).or_insert_with(|| Coverage::new(false)).add(span);
+        }
+        Ok(())
+    }
+
+    /// A state has a list of numbers of spans, of sets, and of the spans of all sets one after the
+    /// other.
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let [counts, sets, all] = states else { return plan_err!("three lists are a state") };
+        for row in 0..counts.len() {
+            let counts = counts.as_list::<i32>().value(row);
+            let sets = sets.as_list::<i32>().value(row);
+            let mut all = read_spans(all.as_list(), row).into_iter();
+            for (number, &count) in counts.as_primitive::<Int64Type>().values().iter().enumerate() {
+                let coverage = Coverage::of(all.by_ref().take(count as usize).collect(), None);
+                let set = ScalarValue::try_from_array(&sets, number)?;
+                self.sets.entry(set).or_insert_with(|| Coverage::new(false)).merge(coverage);
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let (mut counts, mut sets, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (set, coverage) in &mut self.sets {
+            let (spans, _) = coverage.settled();
+            counts.push(i64::try_from(spans.len()).unwrap_or(i64::MAX));
+            sets.push(set.clone());
+            all.extend_from_slice(spans);
+        }
+        Ok(vec![
+            list_of_numbers(counts),
+            ScalarValue::List(ScalarValue::new_list_nullable(&sets, &self.set_type)),
+            list_of_spans(&all),
+        ])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut sets = self.sets.values_mut().map(|coverage| coverage.settled().0);
+        let first = sets.next().unwrap_or_default().to_vec();
+        let common = sets.fold(first, |common, spans| intersection(&common, spans));
+        Ok(length(&common).into())
+    }
+
+    fn size(&self) -> usize {
+        let sets = self
+            .sets
+            .iter()
+            .map(|(set, coverage)| set.size() + size_of::<Coverage>() + coverage.size_bytes());
+        size_of_val(self) + sets.sum::<usize>()
+    }
+}
+
+/// The interval of each row, if both its ends are there.
+fn spans(values: &[ArrayRef]) -> impl Iterator<Item = Option<Span>> {
+    let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
+    starts.iter().zip(ends).map(|(start, end)| start.zip(end))
+}
+
+/// Starts and ends in turn.
+fn list_of_spans(spans: &[Span]) -> ScalarValue {
+    list_of_numbers(spans.iter().flat_map(|&(start, end)| [start, end]).collect())
+}
+
+fn list_of_numbers(numbers: Vec<i64>) -> ScalarValue {
+    let numbers = Arc::new(Int64Array::from(numbers));
+    SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()
+}
+
+fn read_spans(lists: &ListArray, row: usize) -> Vec<Span> {
+    let numbers = lists.value(row);
+    let (pairs, _) = numbers.as_primitive::<Int64Type>().values().as_chunks();
+    pairs.iter().map(|&[start, end]| (start, end)).collect()
+}
+
+/// The part that two intervals have in common.
+pub(super) fn common_nanos() -> ScalarUDF {
+    let signature = Signature::exact(vec![DataType::Int64; 4], Volatility::Immutable);
+    ScalarUDF::new_from_impl(Common { signature })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Common {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Common {
+    fn name(&self) -> &'static str {
+        "common_nanos"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let columns = ColumnarValue::values_to_arrays(&args.args)?;
+        let pairs = spans(&columns[..2]).zip(spans(&columns[2..]));
+        let common = pairs.map(|(first, second)| {
+            let (first, second) = (first?, second?);
+            let (start, end) = (first.0.max(second.0), first.1.min(second.1));
+            Some(if start < end { length(&[(start, end)]) } else { 0 })
+        });
+        Ok(ColumnarValue::Array(Arc::new(common.collect::<Int64Array>())))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(documented!(
+            "Length of the time that two intervals have in common; 0 if there is none.",
+            "common_nanos(start1_nanos, end1_nanos, start2_nanos, end2_nanos)",
+            "SELECT k.name, \
+             sum(common_nanos(k.start_nanos, k.end_nanos, s.start_nanos, s.end_nanos)) \
+             FROM kernels k CROSS JOIN steps s WHERE s.number = 3 GROUP BY 1"
+        ))
+    }
+}

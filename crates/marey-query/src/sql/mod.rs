@@ -1,0 +1,113 @@
+//! SQL over a run: [`Database`] plans a query, and [`Answer`] gives its rows.
+//!
+//! Views with names in place of ids lie in the schema `main`, the tables as they are stored in
+//! `raw`, and what all of them mean in `information_schema`. Nothing can be changed, no file
+//! outside the run is read, and a query has a limit of memory.
+
+mod answer;
+mod catalogue;
+mod engine;
+mod error;
+mod function;
+mod information;
+mod lookup;
+mod names;
+mod rule;
+mod statement;
+mod store;
+mod table;
+mod views;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use marey_store::Run;
+
+pub use answer::{Answer, AnswerReader, Canceller};
+pub use error::SqlError;
+pub use names::{Names, TableName};
+
+use engine::Engine;
+
+/// What queries may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory of all queries of a database together.
+    pub memory_bytes: usize,
+    /// Threads that compute; at least one does.
+    pub threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { memory_bytes: 2 << 30, threads }
+    }
+}
+
+/// A run, open to SQL.
+pub struct Database {
+    run: Arc<Run>,
+    engine: Arc<Engine>,
+}
+
+impl Database {
+    /// Opens a run to queries. Reads nothing of its tables yet.
+    pub fn open(run: Arc<Run>, limits: Limits) -> Result<Self, SqlError> {
+        let engine = Arc::new(Engine::open(&run, limits)?);
+        Ok(Self { run, engine })
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The names that a query may use.
+    pub fn names(&self) -> &Names {
+        &self.engine.names
+    }
+
+    /// Plans a query; its rows are computed as the answer is read, at most `max_rows` of them.
+    ///
+    /// # Panics
+    /// If it is called on a thread of an asynchronous runtime, which it would block; so does
+    /// reading the answer.
+    pub fn query(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
+        let planning = plan(Arc::clone(&self.engine), sql.to_owned(), max_rows);
+        // On a thread of the engine, whose stack is large; a panic ends this query only.
+        let planned = self.engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
+        let plan = match self.engine.block_on(planned) {
+            Ok(Ok(plan)) => plan?,
+            Ok(Err(panic)) => return Err(SqlError::panicked(&*panic)),
+            Err(join) => return Err(SqlError::Internal { message: join.to_string() }),
+        };
+        Ok(Answer::new(Arc::clone(&self.engine), plan, max_rows))
+    }
+}
+
+async fn plan(
+    engine: Arc<Engine>,
+    sql: String,
+    max_rows: Option<u64>,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let explain = engine.explainer();
+    let state = engine.session.state();
+    let statement = statement::parse(&sql)?;
+    let mut plan = statement::plan(&state, statement, &explain).await?;
+    if let Some(max_rows) = max_rows.filter(|_| !is_explained(&plan)) {
+        // One more, to see that there are more.
+        let rows = usize::try_from(max_rows).unwrap_or(usize::MAX).saturating_add(1);
+        plan = LogicalPlanBuilder::from(plan)
+            .limit(0, Some(rows))
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(&explain)?;
+    }
+    state.create_physical_plan(&plan).await.map_err(&explain)
+}
+
+fn is_explained(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_))
+}

@@ -1,0 +1,194 @@
+//! `name(x) LIKE '%attn%'` becomes `x IN (4, 17)`: asked once of every text rather than of every
+//! row, and of ids, by whose statistics files and pages are left out.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema, Result};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Filter, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::create_physical_expr;
+
+use super::lookup_call;
+
+/// As many ids are compared one by one, and with a file's statistics; more are looked up.
+const MAX_LISTED: usize = 20;
+
+#[derive(Debug)]
+pub(super) struct FilterByIds;
+
+impl OptimizerRule for FilterByIds {
+    fn name(&self) -> &'static str {
+        "filter_by_ids"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
+        let mut is_changed = false;
+        let conditions =
+            split_conjunction_owned(filter.predicate.clone()).into_iter().map(|condition| {
+                let Some(by_ids) = by_ids(&condition, filter.input.schema()) else {
+                    return condition;
+                };
+                is_changed = true;
+                by_ids
+            });
+        match conjunction(conditions.collect::<Vec<_>>()) {
+            Some(predicate) if is_changed => {
+                Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+            }
+            _ => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+        }
+    }
+}
+
+/// The condition on the ids themselves, if it asks nothing else of a row than what one id stands
+/// for. One that cannot be answered for every id is left as it is.
+fn by_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (id, count) = only_id(condition)?;
+    let field = schema.field_from_column(id).ok()?;
+    if *field.data_type() != DataType::UInt32 {
+        return None;
+    }
+    let answers = ask(condition, id, count).ok()?;
+    let (ids, null) = (answers.slice(0, count), count);
+    if answers.is_valid(null) && answers.value(null) {
+        return None; // true of rows without an id: IN never is
+    }
+    Some(is_among(id, &ids))
+}
+
+/// The one column that the condition looks up, and how many ids there are.
+fn only_id(condition: &Expr) -> Option<(&Column, usize)> {
+    if condition.is_volatile() {
+        return None;
+    }
+    let mut id = None;
+    let mut count = 0;
+    let mut is_alone = true;
+    condition
+        .apply(|expr| {
+            if let Some((function, Expr::Column(column))) = lookup_call(expr) {
+                is_alone &= id.is_none_or(|id| id == column);
+                id = Some(column);
+                count = count.max(function.values()?.len());
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            is_alone &= !matches!(
+                expr,
+                Expr::Column(_)
+                    | Expr::OuterReferenceColumn(..)
+                    | Expr::Placeholder(_)
+                    | Expr::ScalarSubquery(_)
+                    | Expr::Exists(_)
+                    | Expr::InSubquery(_)
+                    | Expr::SetComparison(_)
+            );
+            Ok(if is_alone { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        })
+        .ok()?;
+    id.filter(|_| is_alone).map(|id| (id, count))
+}
+
+/// The condition's answer for every id, and for none at the end.
+fn ask(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray> {
+    let schema = Arc::new(Schema::new(vec![Field::new(&id.name, DataType::UInt32, true)]));
+    let qualified =
+        DFSchema::from_field_specific_qualified_schema(vec![id.relation.clone()], &schema)?;
+    let ids: UInt32Array = (0..count as u32).map(Some).chain([None]).collect();
+    let batch = RecordBatch::try_new(schema, vec![Arc::new(ids)])?;
+    let answers = create_physical_expr(
+        condition,
+        &qualified,
+        &ExecutionProps::new(),
+        &PhysicalPlanningContext::default(),
+    )?
+    .evaluate(&batch)?;
+    Ok(answers.into_array(count + 1)?.as_boolean().clone())
+}
+
+fn is_among(id: &Column, answers: &BooleanArray) -> Expr {
+    let ids: Vec<u32> =
+        (0..).zip(answers).filter(|(_, answer)| *answer == Some(true)).map(|(id, _)| id).collect();
+    let column = || Expr::Column(id.clone());
+    match ids[..] {
+        [] => lit(false),
+        [only] => column().eq(lit(only)),
+        [.., _] if ids.len() <= MAX_LISTED => {
+            column().in_list(ids.into_iter().map(lit).collect(), false)
+        }
+        [first, .., last] => {
+            let chosen = ScalarUDF::new_from_impl(IsAmong::new(answers.clone()));
+            column().between(lit(first), lit(last)).and(chosen.call(vec![column()]))
+        }
+    }
+}
+
+/// Whether an id is one of many.
+#[derive(Debug)]
+struct IsAmong {
+    answers: Arc<BooleanArray>,
+    signature: Signature,
+}
+
+impl IsAmong {
+    fn new(answers: BooleanArray) -> Self {
+        let signature = Signature::exact(vec![DataType::UInt32], Volatility::Immutable);
+        Self { answers: Arc::new(answers), signature }
+    }
+}
+
+/// Two are equal if they are of the same condition of the same plan.
+impl PartialEq for IsAmong {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.answers, &other.answers)
+    }
+}
+
+impl Eq for IsAmong {}
+
+impl std::hash::Hash for IsAmong {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.answers).hash(state);
+    }
+}
+
+impl ScalarUDFImpl for IsAmong {
+    fn name(&self) -> &'static str {
+        "is_among"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let ids = ColumnarValue::values_to_arrays(&args.args)?.swap_remove(0);
+        let len = self.answers.len();
+        let ids = ids.as_primitive::<UInt32Type>();
+        let known: UInt32Array =
+            ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect();
+        Ok(ColumnarValue::Array(take(&*self.answers, &known, None)?))
+    }
+}

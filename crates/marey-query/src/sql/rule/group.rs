@@ -1,0 +1,184 @@
+//! `GROUP BY name(x)` becomes `GROUP BY x`, and the groups get their names afterwards.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::lookup_call;
+use crate::sql::lookup::Lookup;
+
+#[derive(Debug)]
+pub(super) struct GroupByIds;
+
+impl OptimizerRule for GroupByIds {
+    fn name(&self) -> &'static str {
+        "group_by_ids"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
+        match by_ids(&aggregate)? {
+            Some(plan) => Ok(Transformed::yes(plan)),
+            None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
+        }
+    }
+}
+
+/// The aggregate over ids, below a projection to what it was; nothing if it has no texts.
+fn by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+        return Ok(None);
+    }
+    let mut input = LogicalPlan::clone(&aggregate.input);
+    // What each group's value is made of again, if it was replaced.
+    let mut texts = Vec::new();
+    let mut groups = Vec::new();
+    for group in &aggregate.group_expr {
+        let text = text_of(&mut input, group)?;
+        groups.push(text.as_ref().map_or_else(|| group.clone(), Text::key));
+        texts.push(text);
+    }
+    let mut counts_ids = false;
+    let mut values = Vec::new();
+    for value in &aggregate.aggr_expr {
+        let by_ids = distinct_by_ids(&mut input, value)?;
+        counts_ids |= by_ids.is_some();
+        values.push(by_ids.unwrap_or_else(|| value.clone()));
+    }
+    if texts.iter().all(Option::is_none) && !counts_ids {
+        return Ok(None);
+    }
+    let by_ids = Aggregate::try_new(Arc::new(input), groups, values)?;
+    let made: Vec<Column> = by_ids.schema.columns();
+    let shown = made.into_iter().zip(aggregate.schema.iter()).enumerate().map(
+        |(at, (column, (qualifier, field)))| {
+            let value = match texts.get(at) {
+                Some(Some(text)) => text.value(Expr::Column(column)),
+                _ => Expr::Column(column),
+            };
+            value.alias_qualified(qualifier.cloned(), field.name())
+        },
+    );
+    let shown = shown.collect();
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(
+        shown,
+        Arc::new(LogicalPlan::Aggregate(by_ids)),
+    )?)))
+}
+
+/// `count(DISTINCT name(x))` as a count of ids.
+fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>> {
+    let Expr::AggregateFunction(count) = value.clone().unalias() else { return Ok(None) };
+    let [arg] = &count.params.args[..] else { return Ok(None) };
+    if count.func.name() != "count" || !count.params.distinct {
+        return Ok(None);
+    }
+    let Some(text) = text_of(input, arg)? else { return Ok(None) };
+    let mut params = count.params.clone();
+    params.args = vec![text.key()];
+    Ok(Some(Expr::AggregateFunction(AggregateFunction { func: count.func, params })))
+}
+
+/// A text that is looked up by an id.
+struct Text {
+    /// The call that looks it up.
+    call: Expr,
+    /// The id.
+    id: Expr,
+}
+
+impl Text {
+    /// What has the same value wherever the text has.
+    fn key(&self) -> Expr {
+        match lookup_call(&self.call) {
+            Some((function, _)) if function.lookup != Lookup::Name => {
+                function.first_id().call(vec![self.id.clone()])
+            }
+            _ => self.id.clone(), // no text stands twice
+        }
+    }
+
+    /// The text behind a key.
+    fn value(&self, key: Expr) -> Expr {
+        let mut call = self.call.clone();
+        if let Expr::ScalarFunction(function) = &mut call {
+            function.args = vec![key];
+        }
+        call
+    }
+}
+
+/// The text that an expression over the plan's rows is, whose id the plan is made to give.
+fn text_of(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
+    match expr {
+        Expr::Alias(alias) => text_of(input, &alias.expr),
+        Expr::Column(column) => {
+            let Some((plan, text)) = expose(input, column)? else { return Ok(None) };
+            *input = plan;
+            Ok(Some(text))
+        }
+        call => Ok(as_text(call)),
+    }
+}
+
+fn as_text(call: &Expr) -> Option<Text> {
+    let (function, id) = lookup_call(call)?;
+    function.gives_text().then(|| Text { call: call.clone(), id: id.clone() })
+}
+
+/// The plan with one more column: the id behind one of its columns, if that is a text by id.
+fn expose(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let Some(at) = projection.schema.maybe_index_of_column(column) else { return Ok(None) };
+            let expr = projection.expr[at].clone().unalias_nested().data;
+            let mut input = LogicalPlan::clone(&projection.input);
+            let Some(text) = text_of(&mut input, &expr)? else { return Ok(None) };
+            let id = Column::new(column.relation.clone(), format!("__id_of_{}", column.name));
+            let mut exprs = projection.expr.clone();
+            if !projection.schema.has_column(&id) {
+                exprs.push(text.id.alias_qualified(id.relation.clone(), &id.name));
+            }
+            let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?);
+            Ok(Some((plan, Text { id: Expr::Column(id), ..text })))
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let Some(at) = alias.schema.maybe_index_of_column(column) else { return Ok(None) };
+            let inner = alias.input.schema().columns()[at].clone();
+            let Some((input, text)) = expose(&alias.input, &inner)? else { return Ok(None) };
+            let Expr::Column(id) = &text.id else { return Ok(None) };
+            let id = Expr::Column(Column::new(Some(alias.alias.clone()), &id.name));
+            let plan = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
+            Ok(Some((LogicalPlan::SubqueryAlias(plan), Text { id, ..text })))
+        }
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Join(_) => {
+            let mut inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
+            let Some(input) = inputs.iter_mut().find(|input| input.schema().has_column(column))
+            else {
+                return Ok(None);
+            };
+            let Some((with_id, text)) = expose(input, column)? else { return Ok(None) };
+            *input = with_id;
+            let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
+            // A semi join shows one side only.
+            let is_shown = matches!(&text.id, Expr::Column(id) if plan.schema().has_column(id));
+            Ok(is_shown.then_some((plan, text)))
+        }
+        _ => Ok(None),
+    }
+}

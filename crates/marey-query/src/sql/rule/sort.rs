@@ -1,0 +1,102 @@
+//! Rows are sorted, and the first of them chosen, before they get their names.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Sort, SubqueryAlias, expr};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::lookup_call;
+
+#[derive(Debug)]
+pub(super) struct SortIds;
+
+impl OptimizerRule for SortIds {
+    fn name(&self) -> &'static str {
+        "sort_ids"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
+        match sorted_below(&sort.input, &sort.expr, sort.fetch)? {
+            Some(sorted) => Ok(Transformed::yes(sorted)),
+            None => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+/// The plan with its rows sorted below its last projection that looks something up; nothing if
+/// there is none, or the order is that of what it looks up.
+fn sorted_below(
+    plan: &LogicalPlan,
+    by: &[expr::Sort],
+    fetch: Option<usize>,
+) -> Result<Option<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let Some(inner) = replaced(by, &projection.schema, &projection.expr)? else {
+                return Ok(None);
+            };
+            let input = match sorted_below(&projection.input, &inner, fetch)? {
+                Some(input) => input,
+                None if projection.expr.iter().any(has_lookup) => LogicalPlan::Sort(Sort {
+                    expr: inner,
+                    input: Arc::clone(&projection.input),
+                    fetch,
+                }),
+                None => return Ok(None),
+            };
+            let projection = Projection::try_new(projection.expr.clone(), Arc::new(input))?;
+            Ok(Some(LogicalPlan::Projection(projection)))
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let columns: Vec<Expr> =
+                alias.input.schema().columns().into_iter().map(Expr::Column).collect();
+            let Some(inner) = replaced(by, &alias.schema, &columns)? else { return Ok(None) };
+            let Some(input) = sorted_below(&alias.input, &inner, fetch)? else { return Ok(None) };
+            let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
+            Ok(Some(LogicalPlan::SubqueryAlias(alias)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The order in terms of what the columns are made of; nothing if that looks something up, or would
+/// be computed anew.
+fn replaced(
+    by: &[expr::Sort],
+    schema: &DFSchema,
+    made_of: &[Expr],
+) -> Result<Option<Vec<expr::Sort>>> {
+    let source = |column: &Column| {
+        let at = schema.maybe_index_of_column(column)?;
+        Some(made_of[at].clone().unalias_nested().data)
+    };
+    let mut sorts = Vec::new();
+    for sort in by {
+        let inner = sort.expr.clone().transform(|expr| match &expr {
+            Expr::Column(column) => {
+                Ok(source(column).map_or_else(|| Transformed::no(expr.clone()), Transformed::yes))
+            }
+            _ => Ok(Transformed::no(expr)),
+        })?;
+        if has_lookup(&inner.data) || inner.data.is_volatile() {
+            return Ok(None);
+        }
+        sorts.push(sort.with_expr(inner.data));
+    }
+    Ok(Some(sorts))
+}
+
+fn has_lookup(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(lookup_call(expr).is_some())).unwrap_or(false)
+}

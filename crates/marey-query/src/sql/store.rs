@@ -1,0 +1,155 @@
+//! The files that SQL may read: the parts of one run, and nothing else.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::common::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use marey_model::table::stored;
+use marey_store::{Part, Run};
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult,
+};
+
+/// Where the parts are, as `DataFusion` says it.
+const ROOT: &str = "run://parts";
+
+/// The parts of a run, read in place: a pack works like a folder.
+pub(super) struct RunStore {
+    run: Arc<Run>,
+    /// Table and position of each part.
+    parts: HashMap<Path, (usize, usize)>,
+}
+
+impl RunStore {
+    pub(super) fn new(run: Arc<Run>) -> Self {
+        let mut parts = HashMap::new();
+        for (table, declared) in stored::ALL.iter().enumerate() {
+            for (number, part) in run.parts(declared).iter().enumerate() {
+                parts.insert(Path::from(part.name()), (table, number));
+            }
+        }
+        Self { run, parts }
+    }
+
+    pub(super) fn url() -> Result<ObjectStoreUrl> {
+        ObjectStoreUrl::parse(ROOT)
+    }
+
+    /// What `DataFusion` knows of a part without opening it.
+    pub(super) fn meta(part: &Part) -> ObjectMeta {
+        ObjectMeta {
+            location: Path::from(part.name()),
+            last_modified: std::time::UNIX_EPOCH.into(), // a part never changes
+            size: part.len_bytes(),
+            e_tag: None,
+            version: None,
+        }
+    }
+
+    fn part(&self, location: &Path) -> object_store::Result<&Part> {
+        match self.parts.get(location) {
+            Some(&(table, number)) => Ok(&self.run.parts(stored::ALL[table])[number]),
+            None => Err(Error::NotFound {
+                path: location.to_string(),
+                source: "only the parts of the run can be read".into(),
+            }),
+        }
+    }
+
+    fn read(&self, location: &Path, range: Range<u64>) -> object_store::Result<Bytes> {
+        let failed = |error| Error::Generic { store: "run", source: Box::new(error) };
+        self.part(location)?.read_at(range).map_err(failed)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for RunStore {
+    async fn get_opts(
+        &self,
+        location: &Path,
+        options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        let meta = Self::meta(self.part(location)?);
+        let range = match &options.range {
+            Some(range) => range
+                .as_range(meta.size)
+                .map_err(|error| Error::Generic { store: "run", source: Box::new(error) })?,
+            None => 0..meta.size,
+        };
+        let read = if options.head { 0..0 } else { range.clone() };
+        let bytes = self.read(location, read)?;
+        let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+        Ok(GetResult { payload, meta, range, attributes: Attributes::new() })
+    }
+
+    async fn get_ranges(
+        &self,
+        location: &Path,
+        ranges: &[Range<u64>],
+    ) -> object_store::Result<Vec<Bytes>> {
+        ranges.iter().map(|range| self.read(location, range.clone())).collect()
+    }
+
+    // Tables name their parts, so nothing is ever listed.
+    fn list(&self, _: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        stream::once(async { refused("list") }).boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> object_store::Result<ListResult> {
+        refused("list")
+    }
+
+    async fn put_opts(
+        &self,
+        _: &Path,
+        _: PutPayload,
+        _: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        refused("write")
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        _: &Path,
+        _: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        refused("write")
+    }
+
+    fn delete_stream(
+        &self,
+        _: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        stream::once(async { refused("delete") }).boxed()
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> object_store::Result<()> {
+        refused("copy")
+    }
+}
+
+fn refused<T>(operation: &str) -> object_store::Result<T> {
+    Err(Error::NotImplemented { operation: operation.into(), implementer: "RunStore".into() })
+}
+
+impl fmt::Debug for RunStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStore").field("run", &self.run.path()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for RunStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunStore({})", self.run.path().display())
+    }
+}

@@ -1,0 +1,118 @@
+//! A stored table, as SQL scans it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, Result, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use marey_model::table::Table;
+use marey_store::Run;
+
+use super::store::RunStore;
+
+/// The parts of one table. What a part lacks reads as null.
+#[derive(Debug)]
+pub(super) struct PartsTable {
+    run: Arc<Run>,
+    table: &'static Table,
+    schema: SchemaRef,
+}
+
+impl PartsTable {
+    pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Self {
+        Self { run, table, schema: sql_schema(table) }
+    }
+}
+
+/// The declared schema with texts as views, which name functions gather without copying.
+pub(super) fn sql_schema(table: &Table) -> SchemaRef {
+    let declared = marey_store::arrow_schema(table);
+    let fields = declared.fields().iter().map(|field| match field.data_type() {
+        DataType::Utf8 => Arc::new(Field::clone(field).with_data_type(DataType::Utf8View)),
+        _ => Arc::clone(field),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+#[async_trait]
+impl TableProvider for PartsTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Filters choose row groups and pages; rows are filtered above.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr], // the optimizer of physical plans pushes them into the source
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let parts = self.run.parts(self.table);
+        if parts.is_empty() {
+            let schema = match projection {
+                Some(columns) => Arc::new(self.schema.project(columns)?),
+                None => Arc::clone(&self.schema),
+            };
+            return Ok(Arc::new(EmptyExec::new(schema)));
+        }
+        let url = RunStore::url()?;
+        let runtime = state.runtime_env();
+        let reader = CachedParquetFileReaderFactory::new(
+            runtime.object_store(&url)?,
+            runtime.cache_manager.get_file_metadata_cache(),
+        );
+        let source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(state.table_options().parquet.clone())
+            .with_parquet_file_reader_factory(Arc::new(reader));
+        let files = parts.iter().map(|part| PartitionedFile::new_from_meta(RunStore::meta(part)));
+        let scan = FileScanConfigBuilder::new(url, Arc::new(source))
+            .with_file_groups(
+                FileGroup::new(files.collect()).split_files(state.config().target_partitions()),
+            )
+            .with_statistics(self.counts())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.counts())
+    }
+}
+
+impl PartsTable {
+    /// What the manifest knows: `count(*)` needs no more.
+    fn counts(&self) -> Statistics {
+        let parts = self.run.parts(self.table);
+        let rows: u64 = parts.iter().map(marey_store::Part::rows).sum();
+        let bytes: u64 = parts.iter().map(marey_store::Part::len_bytes).sum();
+        Statistics {
+            num_rows: Precision::Exact(rows as usize),
+            total_byte_size: Precision::Inexact(bytes as usize),
+            column_statistics: vec![ColumnStatistics::new_unknown(); self.table.columns.len()],
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What is wrong is said in one line, and what helps apart from it.
+
+use marey_query::sql::SqlError;
+
+use crate::run::{Folder, TestRun, rows, write_run};
+
+fn said(run: &TestRun, sql: &str) -> (String, String) {
+    let error = run.error(sql);
+    (error.to_string(), error.hint().unwrap_or_default())
+}
+
+#[test]
+fn a_wrong_name_names_the_nearest() {
+    let run = TestRun::new();
+    for (sql, message, hint) in [
+        ("SELECT * FROM span", "there is no table `span`", "did you mean `spans`?"),
+        (
+            "SELECT * FROM raw.metric",
+            "there is no table `raw.metric`",
+            "did you mean `raw.metrics`?",
+        ),
+        (
+            "SELECT duration FROM spans",
+            "there is no column `duration`",
+            "did you mean `duration_nanos`?",
+        ),
+        (
+            "SELECT s.durations_nanos FROM spans s",
+            "there is no column `s.durations_nanos`",
+            "did you mean `duration_nanos`?",
+        ),
+        (
+            "SELECT unoin_nanos(1, 2)",
+            "there is no function `unoin_nanos`",
+            "did you mean `union_nanos`?",
+        ),
+    ] {
+        let (found, hinted) = said(&run, sql);
+        assert_eq!(found, message, "{sql}");
+        assert!(
+            hinted.starts_with(hint)
+                || hinted
+                    .contains(hint.trim_start_matches("did you mean ").trim_matches(['`', '?'])),
+            "{sql}: {hinted}"
+        );
+    }
+    let joined = "SELECT zzz FROM strings a JOIN strings b ON a.id = b.id";
+    assert_eq!(said(&run, joined).1, "the columns are id, text");
+    let (_, hint) = said(&run, "SELECT * FROM zzz");
+    assert!(hint.starts_with("the tables are contexts, counters, "), "{hint}");
+    let (_, hint) = said(&run, "SELECT zzz FROM strings");
+    assert_eq!(hint, "the columns are id, text");
+}
+
+#[test]
+fn a_slip_of_syntax_has_its_place() {
+    let run = TestRun::new();
+    let error = run.error("SELECT name\nFROM spans WHERE\nGROUP BY 1");
+    assert!(matches!(error, SqlError::Syntax { line: Some(3), column: Some(7), .. }), "{error:?}");
+    assert_eq!(error.to_string(), "Expected: end of statement, found: BY, at line 3, column 7");
+    assert!(matches!(run.error(""), SqlError::Empty));
+    assert!(matches!(run.error("SELECT 1; SELECT 2"), SqlError::ManyStatements { count: 2 }));
+    assert!(matches!(run.error("SELECT 'open"), SqlError::Syntax { .. }));
+}
+
+#[test]
+fn whatever_would_change_something_is_refused() {
+    let run = TestRun::new();
+    for (sql, word) in [
+        ("CREATE TABLE t (a INT)", "CREATE"),
+        ("CREATE TABLE t AS SELECT 1", "CREATE"),
+        ("CREATE VIEW v AS SELECT 1", "CREATE"),
+        ("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/etc/passwd'", "CREATE"),
+        ("CREATE SCHEMA s", "CREATE"),
+        ("CREATE FUNCTION f(BIGINT) RETURNS BIGINT RETURN $1", "CREATE"),
+        ("DROP TABLE raw.spans", "DROP"),
+        ("INSERT INTO raw.strings VALUES (1, 'a')", "INSERT"),
+        ("UPDATE raw.strings SET text = 'a'", "UPDATE"),
+        ("DELETE FROM raw.strings", "DELETE"),
+        ("COPY (SELECT 1) TO '/tmp/out.parquet'", "COPY"),
+        ("EXPLAIN COPY (SELECT 1) TO '/tmp/out.parquet'", "COPY"),
+        ("SET datafusion.execution.batch_size = 1", "SET"),
+        ("PREPARE p AS SELECT 1", "PREPARE"),
+        ("BEGIN", "BEGIN"),
+        ("TRUNCATE TABLE raw.strings", "TRUNCATE"),
+        ("SELECT 1 INTO t", "SELECT"),
+    ] {
+        let error = run.error(sql);
+        let SqlError::ReadOnly { statement } = &error else { panic!("{sql}: {error:?}") };
+        if word != "SELECT" {
+            assert_eq!(statement, word, "{sql}");
+        }
+        assert!(error.to_string().starts_with("marey queries read only: "), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn no_file_outside_the_run_is_read() {
+    let run = TestRun::new();
+    for sql in [
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM 'file:///etc/passwd'",
+        "SELECT * FROM \"tables/strings/part-0.parquet\"",
+        "SELECT * FROM other.main.spans",
+    ] {
+        assert!(matches!(run.error(sql), SqlError::UnknownTable { .. }), "{sql}");
+    }
+    for sql in
+        ["SELECT * FROM read_parquet('/etc/passwd')", "SELECT * FROM read_csv('/etc/passwd')"]
+    {
+        run.error(sql);
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_said_in_one_line() {
+    let run = TestRun::new();
+    assert_eq!(
+        said(&run, "SELECT 1 / (start_nanos - 1000) FROM spans").0,
+        "a number was divided by zero"
+    );
+    for sql in [
+        "SELECT CAST(name AS BIGINT) FROM spans",
+        "SELECT start_nanos FROM spans GROUP BY name",
+        "SELECT quantile(duration_nanos, 7) FROM spans",
+        "SELECT quantile(duration_nanos, start_nanos) FROM spans",
+        "SELECT quantile(-duration_nanos, 0.5) FROM spans",
+        "SELECT quantile(name, 0.5) FROM spans",
+        "SELECT name('step')",
+        "SELECT name(1, 2)",
+        "SELECT union_nanos(DISTINCT start_nanos, end_nanos) FROM spans",
+        "SELECT sum(duration_nanos) OVER (ROWS BETWEEN 'a' PRECEDING AND CURRENT ROW) FROM spans",
+        "SELECT a.name FROM spans a JOIN spans b ON a.name_id = b.name_id WHERE name = 'x'",
+        "SELECT regexp_like(name, '(') FROM spans",
+    ] {
+        let message = said(&run, sql).0;
+        assert!(!message.is_empty() && !message.contains('\n'), "{sql}: {message}");
+        for noise in [
+            "DataFusion",
+            "Error during planning",
+            "Arrow error",
+            "External error",
+            "likely caused by a bug",
+        ] {
+            assert!(!message.contains(noise), "{sql}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_query_that_is_too_deep_ends_in_an_error() {
+    let run = TestRun::new();
+    run.error(&format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)));
+    for sql in [
+        format!("SELECT {}1", "1 + ".repeat(501)),
+        format!("{}SELECT 1", "SELECT 1 UNION ALL ".repeat(100_000)),
+    ] {
+        assert!(matches!(run.error(&sql), SqlError::TooDeep { .. }));
+    }
+    assert_eq!(run.value(&format!("SELECT {}1 AS sum", "1 + ".repeat(500))), "501");
+    let or = "name = 'step' OR duration_nanos = 200 OR ".repeat(110);
+    assert_eq!(run.value(&format!("SELECT count(*) FROM spans WHERE {or} false")), "3");
+    let unions = format!("SELECT count(*) FROM ({}SELECT 1)", "SELECT 1 UNION ALL ".repeat(200));
+    assert_eq!(run.value(&unions), "201");
+    let values = (0..20_000).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    assert_eq!(
+        run.value(&format!("SELECT count(*) FROM spans WHERE start_nanos IN ({values})")),
+        "8"
+    );
+}
+
+#[test]
+fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
+    use arrow::array::{ArrayRef, StringArray, UInt32Array};
+    use marey_model::table::stored;
+    use marey_query::sql::{Database, Limits};
+    use std::sync::Arc;
+
+    let ids = |ids: Vec<Option<u32>>| Arc::new(UInt32Array::from(ids)) as ArrayRef;
+    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+    let contexts = vec![
+        ids(vec![Some(0), Some(1)]),
+        ids(vec![Some(1), Some(0)]),
+        ids(vec![Some(0), Some(1)]),
+        texts(vec!["root", "scope"]),
+        ids(vec![Some(0), Some(0)]),
+    ];
+    let folder = Folder::new();
+    let strings = vec![ids(vec![Some(0), Some(u32::MAX)]), texts(vec!["a", "b"])];
+    let run =
+        write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts.clone())]);
+    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let error = rows(&database, "SELECT name(id) FROM strings").unwrap_err();
+    assert_eq!(error.to_string(), "the ids of `strings` go up to 4294967296, with 2 rows");
+
+    let folder = Folder::new();
+    let strings = vec![ids(vec![Some(2), Some(0)]), texts(vec!["c", "a"])];
+    let run = write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts)]);
+    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let sql = "SELECT name(0), name(1), name(2)";
+    assert_eq!(rows(&database, sql).unwrap(), ["a | null | c"]);
+    let error = rows(&database, "SELECT path(1)").unwrap_err();
+    assert_eq!(error.to_string(), "context 0 has no parent or no name before it");
+}

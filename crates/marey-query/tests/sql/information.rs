@@ -1,0 +1,97 @@
+//! The database says what is in it.
+
+use marey_model::table::{stored, view};
+
+use crate::run::TestRun;
+
+#[test]
+fn every_declared_column_is_described() {
+    let run = TestRun::new();
+    for (schema, tables) in [("raw", stored::ALL), ("main", view::ALL)] {
+        for table in tables {
+            let columns = run.rows(&format!(
+                "SELECT column_name, data_type, is_nullable, description FROM information_schema.columns \
+                 WHERE table_schema = '{schema}' AND table_name = '{}' ORDER BY ordinal_position",
+                table.name
+            ));
+            let declared: Vec<_> = table
+                .columns
+                .iter()
+                .map(|column| {
+                    format!(
+                        "{} | {} | {} | {}",
+                        column.name,
+                        column.kind.as_str(),
+                        column.is_nullable,
+                        column.doc
+                    )
+                })
+                .collect();
+            assert_eq!(columns, declared, "{}", table.name);
+        }
+    }
+}
+
+#[test]
+fn show_and_describe_ask_the_information_schema() {
+    let run = TestRun::new();
+    let tables = run.rows("SHOW TABLES");
+    assert!(
+        tables
+            .iter()
+            .any(|row| row.starts_with("main | spans | VIEW | Everything that was entered")),
+        "{tables:?}"
+    );
+    assert!(tables.iter().any(|row| row.starts_with("raw | spans | BASE TABLE | ")), "{tables:?}");
+    assert_eq!(run.rows("DESCRIBE strings"), run.rows("SHOW COLUMNS FROM strings"));
+    assert_eq!(
+        run.rows("DESCRIBE raw.strings"),
+        [
+            "id | UINTEGER | false | Number of the text; the first is 0.",
+            "text | VARCHAR | false | The text.",
+        ]
+    );
+    assert_eq!(run.rows("DESCRIBE spans").len(), view::SPANS.columns.len());
+}
+
+#[test]
+fn our_functions_are_documented_with_queries_that_run() {
+    let run = TestRun::new();
+    let sql = "SELECT name, kind, description <> '' AND syntax <> '', example FROM information_schema.functions \
+        WHERE section = 'marey' ORDER BY name";
+    let ours = run.rows(sql);
+    assert_eq!(ours.len(), 17, "{ours:?}");
+    for row in ours {
+        let [name, _, is_described, example] =
+            row.splitn(4, " | ").collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!(is_described, "true", "{name}");
+        assert!(example.contains(name), "{name}: {example}");
+        run.rows(example);
+    }
+}
+
+#[test]
+fn the_sql_of_a_view_is_the_view() {
+    let run = TestRun::new();
+    for view in view::ALL {
+        let sql = run.value(&format!(
+            "SELECT view_definition FROM information_schema.views WHERE table_name = '{}'",
+            view.name
+        ));
+        let view_sql = format!("SELECT * FROM {}", view.name);
+        assert_eq!(run.sorted_rows(&sql), run.sorted_rows(&view_sql), "{}", view.name);
+    }
+}
+
+#[test]
+fn names_are_there_for_completion() {
+    let run = TestRun::new();
+    let names = run.database.names();
+    let spans = names.tables.iter().find(|table| table.name == "spans").unwrap();
+    assert_eq!((spans.schema, spans.columns[0]), ("main", "name"));
+    for name in ["union_nanos", "name", "quantile", "self_nanos", "sum", "generate_series"] {
+        assert!(names.functions.iter().any(|function| function == name), "{name}");
+    }
+    assert!(names.keywords.contains(&"SELECT"));
+    assert!(names.tables.iter().any(|table| table.schema == "raw" && table.name == "spans"));
+}

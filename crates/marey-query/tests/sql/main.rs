@@ -1,0 +1,11 @@
+//! SQL over small runs: run in, query, rows out.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod answers;
+mod errors;
+mod functions;
+mod information;
+mod rules;
+mod run;
+mod views;

@@ -1,0 +1,162 @@
+//! Names are resolved late, and the rows are the same.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray, UInt32Array};
+use marey_model::table::stored::STRINGS;
+use marey_query::sql::{Database, Limits};
+use proptest::prelude::*;
+
+use crate::run::{CONTEXTS, Folder, Span, TEXTS, TestRun, rows, write_run};
+
+/// The physical plan.
+fn plan(run: &TestRun, sql: &str) -> String {
+    let plans = run.rows(&format!("EXPLAIN {sql}")).join("\n");
+    plans[plans.find("physical_plan").unwrap()..].to_owned()
+}
+
+/// The same text, in a way that no rule sees through: it takes another column.
+fn hidden(text: &str, other: &str) -> String {
+    format!("{text} || CASE WHEN {other} < 0 THEN '-' ELSE '' END")
+}
+
+#[test]
+fn groups_of_names_are_groups_of_ids() {
+    let run = TestRun::new();
+    let plan = plan(&run, "SELECT name, sum(duration_nanos) FROM spans GROUP BY name");
+    assert!(plan.contains("gby=[__id_of_name@"), "{plan}");
+    let by_path = self::plan(&run, "SELECT path, count(*) FROM spans GROUP BY path");
+    assert!(by_path.contains("gby=[first_id_with_same_text("), "{by_path}");
+    let distinct = self::plan(&run, "SELECT count(DISTINCT name) FROM spans");
+    assert!(!distinct.contains("name(name_id@"), "{distinct}");
+    assert_eq!(
+        run.sorted_rows("SELECT path, count(*) FROM spans GROUP BY path HAVING count(*) > 2"),
+        ["step/forward | 3"]
+    );
+    assert_eq!(run.value("SELECT count(DISTINCT path), count(DISTINCT name), count(DISTINCT context_id) FROM spans"), "5 | 6 | 6");
+}
+
+#[test]
+fn conditions_on_names_are_conditions_on_ids() {
+    let run = TestRun::new();
+    let equal = plan(&run, "SELECT start_nanos FROM spans WHERE name = 'forward'");
+    assert!(equal.contains("name_id@") && equal.contains("= 2"), "{equal}");
+    assert!(equal.contains("pruning_predicate"), "{equal}");
+    let like =
+        plan(&run, "SELECT start_nanos FROM spans WHERE name LIKE '%ward' AND path LIKE 'step%'");
+    assert!(!like.contains("LIKE"), "{like}");
+    let rank = plan(&run, "SELECT start_nanos FROM spans WHERE rank = 0");
+    assert!(!rank.contains("rank("), "{rank}");
+    let nothing = plan(&run, "SELECT start_nanos FROM spans WHERE name = 'nothing'");
+    assert!(nothing.contains("EmptyExec") || nothing.contains("EmptyRelation"), "{nothing}");
+}
+
+#[test]
+fn a_condition_that_ids_cannot_tell_is_left_as_it_is() {
+    let run = TestRun::new();
+    let sql = "SELECT count(*) FROM raw.spans WHERE name(CAST(context_id AS INT)) <> 'x'";
+    assert_eq!(run.value(sql), "8"); // no id of ours
+    assert_eq!(run.value("SELECT count(*) FROM spans WHERE rank IS NULL"), "3");
+    // True without an id, as a launch may be.
+    assert_eq!(run.value("SELECT count(*) FROM kernels WHERE path IS NULL"), "1");
+    // It fails for `gemm`, which no span is called.
+    let failing = "SELECT count(*) FROM spans WHERE 1 / (ascii(name) - ascii('g')) = 0";
+    assert_eq!(run.value(failing), "6");
+    assert_eq!(run.value("SELECT count(*) FROM spans WHERE name IS NULL OR name > 'f'"), "5");
+}
+
+#[test]
+fn many_ids_are_looked_up() {
+    let texts: Vec<String> = (0..100).map(|number| format!("text {number}")).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt32Array::from_iter_values(0..100)),
+        Arc::new(StringArray::from_iter_values(&texts)),
+    ];
+    let folder = Folder::new();
+    let run = write_run(&folder, &[(&STRINGS, columns)]);
+    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let sql =
+        "SELECT count(*), min(id), max(id), sum(id) FROM strings WHERE name(id) NOT LIKE '%1%'";
+    let explained = rows(&database, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+    assert!(explained.contains("is_among(id@"), "{explained}");
+    let ids: Vec<u32> = (0..100).filter(|number| !number.to_string().contains('1')).collect();
+    let expected = format!("{} | 0 | 99 | {}", ids.len(), ids.iter().sum::<u32>());
+    assert_eq!(rows(&database, sql).unwrap(), [expected]);
+}
+
+#[test]
+fn names_of_joined_rows_are_grouped_by_ids_too() {
+    let run = TestRun::new();
+    let sql = "SELECT a.name, b.path, count(*) FROM spans a LEFT JOIN spans b \
+        ON a.thread_id = b.thread_id AND b.kind = 'module' GROUP BY a.name, b.path";
+    let plain = format!(
+        "SELECT {}, {}, count(*) FROM spans a LEFT JOIN spans b \
+         ON a.thread_id = b.thread_id AND b.kind = 'module' GROUP BY 1, 2",
+        hidden("a.name", "a.duration_nanos"),
+        hidden("b.path", "a.duration_nanos"),
+    );
+    assert_eq!(run.sorted_rows(sql), run.sorted_rows(&plain));
+    assert!(!plan(&run, sql).contains("gby=[name("));
+}
+
+/// A condition on a text.
+fn condition(text: &'static str) -> impl Strategy<Value = String> {
+    let value = prop::sample::select(
+        TEXTS.iter().copied().chain(["", "step/backward", "%"]).collect::<Vec<_>>(),
+    );
+    let pattern = prop::sample::select(vec!["%", "step%", "%ward", "f%", "_tep", "%/%", "x", ""]);
+    prop_oneof![
+        value.clone().prop_map(move |value| format!("{text} = '{value}'")),
+        value.clone().prop_map(move |value| format!("{text} <> '{value}'")),
+        value.clone().prop_map(move |value| format!("{text} > '{value}'")),
+        (value.clone(), value).prop_map(move |(a, b)| format!("{text} IN ('{a}', '{b}')")),
+        pattern.clone().prop_map(move |pattern| format!("{text} LIKE '{pattern}'")),
+        pattern.prop_map(move |pattern| format!("{text} NOT LIKE '{pattern}'")),
+        Just(format!("{text} ~ '^s.*d$'")),
+        Just(format!("{text} IS NULL")),
+        Just(format!("length({text}) > 6")),
+    ]
+}
+
+fn spans() -> impl Strategy<Value = Vec<Span>> {
+    let span = (0_i64..1000, 1_i64..100, 0_u32..3, 1_u32..CONTEXTS.len() as u32);
+    prop::collection::vec(
+        span.prop_map(|(start, length, thread, context)| (start, length, 0, thread, context)),
+        1..40,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn rows_are_the_same_with_and_without_the_rules(
+        spans in spans(),
+        by_name in condition("name"),
+        by_path in condition("path"),
+        by_kind in condition("kind"),
+        joined in prop::sample::select(vec!["AND", "OR"]),
+        group in prop::sample::select(vec!["name", "path", "kind", "name, path", "thread, kind", "path, pid"]),
+    ) {
+        let run = TestRun::of(&spans);
+        let select = format!("SELECT {group}, count(*), sum(duration_nanos), count(DISTINCT name), count(DISTINCT path)");
+        let rest = format!("WHERE ({by_name} {joined} {by_path}) AND ({by_kind} OR duration_nanos > 50) GROUP BY {group}");
+        let texts = ["name", "path", "kind", "thread"]
+            .map(|text| format!("{} AS {text}", hidden(text, "duration_nanos")));
+        let hidden = format!("SELECT {}, pid, duration_nanos FROM spans", texts.join(", "));
+        let with_rules = run.sorted_rows(&format!("{select} FROM spans {rest}"));
+        let without = run.sorted_rows(&format!("{select} FROM ({hidden}) {rest}"));
+        prop_assert_eq!(with_rules, without);
+    }
+}
+
+#[test]
+fn rows_are_sorted_before_they_get_names() {
+    let run = TestRun::new();
+    let sql = "SELECT name, path, duration_nanos FROM spans ORDER BY duration_nanos DESC, start_nanos LIMIT 2";
+    assert_eq!(run.rows(sql), ["step | step | 600", "step | step | 500"]);
+    let plan = plan(&run, sql);
+    assert!(plan.find("name(name_id@").unwrap() < plan.find("SortExec: TopK").unwrap(), "{plan}");
+    let by_name = "SELECT name FROM spans ORDER BY name DESC LIMIT 3";
+    assert_eq!(run.rows(by_name), ["step/forward", "step", "step"]);
+}

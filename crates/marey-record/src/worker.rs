@@ -1,0 +1,122 @@
+//! A thread of ours beside the program's: started when it is needed, called by a bell, and gone while
+//! the process forks, so that the program is single-threaded whenever it would be without us.
+
+use crate::bell::Bell;
+use crate::registry::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The call to end, which every thread follows after what it is at.
+pub(crate) const STOP: u32 = 1;
+
+/// A background thread. It takes no signals.
+pub(crate) struct Worker {
+    name: &'static str,
+    run: fn(),
+    thread: Mutex<Option<JoinHandle<()>>>,
+    bell: Bell,
+    /// Whether somebody hears the bell.
+    hears: AtomicBool,
+    /// Whether a fork has stopped it.
+    is_paused: AtomicBool,
+}
+
+impl Worker {
+    /// A thread that shall do this, until it hears [`STOP`].
+    pub(crate) const fn new(name: &'static str, run: fn()) -> Self {
+        Self {
+            name,
+            run,
+            thread: Mutex::new(None),
+            bell: Bell::new(),
+            hears: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a call; async-signal-safe.
+    pub(crate) fn call(&self, call: u32) {
+        self.bell.ring(call);
+    }
+
+    /// The thread's own: waits for calls and takes them; 0 if the time was over first.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> u32 {
+        self.bell.wait(timeout)
+    }
+
+    /// Whether calls are heard; async-signal-safe.
+    pub(crate) fn hears(&self) -> bool {
+        self.hears.load(Ordering::SeqCst)
+    }
+
+    /// Starts the thread if it does not run.
+    pub(crate) fn ensure_running(&self) {
+        let mut thread = lock(&self.thread);
+        if thread.is_some() {
+            return;
+        }
+        self.bell.take();
+        let builder = std::thread::Builder::new().name(self.name.to_owned());
+        let started = with_signals_blocked(|| builder.spawn(self.run));
+        self.hears.store(started.is_ok(), Ordering::SeqCst);
+        *thread = started.ok();
+    }
+
+    /// Stops the thread, after what it is at. Whether it ran.
+    pub(crate) fn stop(&self) -> bool {
+        let Some(thread) = lock(&self.thread).take() else { return false };
+        self.hears.store(false, Ordering::SeqCst);
+        self.call(STOP);
+        // It cannot panic with anything that we could do better about.
+        drop(thread.join());
+        true
+    }
+
+    /// Stops the thread until [`Self::resume`].
+    pub(crate) fn pause(&self) {
+        if self.stop() {
+            self.is_paused.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Starts the thread again, if it was paused.
+    pub(crate) fn resume(&self) {
+        if self.is_paused.swap(false, Ordering::SeqCst) {
+            self.ensure_running();
+        }
+    }
+
+    /// Holds the lock over a fork.
+    pub(crate) fn hold(&self) -> impl Sized {
+        lock(&self.thread)
+    }
+
+    /// In the child of a fork, where the thread does not exist.
+    pub(crate) fn forget(&self) {
+        self.hears.store(false, Ordering::SeqCst);
+        leak(lock(&self.thread).take());
+    }
+}
+
+#[expect(clippy::mem_forget, reason = "there is no thread behind the handle to detach from")]
+fn leak(thread: Option<JoinHandle<()>>) {
+    std::mem::forget(thread);
+}
+
+#[expect(unsafe_code, reason = "the thread must inherit a full signal mask")]
+fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
+    // SAFETY: plain data; both sets are initialised by the calls before they are read.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: valid sets; these calls fail only for arguments that are wrong.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    let value = run();
+    // SAFETY: `before` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    value
+}

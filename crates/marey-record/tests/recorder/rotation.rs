@@ -1,0 +1,159 @@
+//! Any schedule of phases, while threads record: each record is in exactly one phase, and they add up.
+
+use crate::harness::{Turn, scope};
+use crate::spool::spool_of;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, Reader, SessionEvent};
+use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+const WORKERS: usize = 3;
+/// Scopes, and values, of each worker: with room in its buffer, whenever that is taken over.
+const SCOPES: i64 = 2_000;
+/// Names that a worker's scopes have in turn, so that one that is lost or doubled is seen.
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+/// What the main thread does next.
+#[derive(Clone, Copy, Debug)]
+enum Turning {
+    /// Closes the phase of one of the two sessions.
+    Advance(usize),
+    /// Lets the workers go on.
+    Yield(u8),
+}
+
+fn schedule() -> impl Strategy<Value = Vec<Turning>> {
+    let turning =
+        prop_oneof![(0..2_usize).prop_map(Turning::Advance), (0..50_u8).prop_map(Turning::Yield)];
+    proptest::collection::vec(turning, 0..40)
+}
+
+fn work(worker: usize) {
+    let names = NAMES.map(api::intern);
+    let metric = api::intern_metric(&format!("rotation {worker}")).unwrap();
+    for at in 0..SCOPES {
+        let name = names[at as usize % NAMES.len()];
+        api::enter(name, NodeKind::Scope);
+        api::add_metrics(&[(metric, MetricValue::Int(at))]).unwrap();
+        api::exit(name);
+    }
+}
+
+/// Runs the schedule; returns in which phase of each session the main thread was at each of its scopes.
+fn turn(sessions: [SessionId; 2], schedule: &[Turning]) -> Vec<[u32; 2]> {
+    let mut phases = [0; 2];
+    let mut seen = Vec::new();
+    for &turning in schedule {
+        scope("main", || ());
+        seen.push(phases);
+        match turning {
+            Turning::Advance(at) => phases[at] = api::advance_phase(sessions[at]).unwrap(),
+            Turning::Yield(times) => (0..times).for_each(|_| std::thread::yield_now()),
+        }
+    }
+    seen
+}
+
+/// What a spool has of one session, by phase: names of the left scopes by thread, and values by metric.
+#[derive(Debug, Default)]
+struct Phase {
+    scopes: Vec<(u32, String)>,
+    values: Vec<(String, i64)>,
+}
+
+/// The session's phases, by the order of the frames.
+fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
+    let mut texts = BTreeMap::new();
+    let mut nodes = BTreeMap::new();
+    let mut slots = Vec::new();
+    let mut phase = 0;
+    let mut phases: BTreeMap<u32, Phase> = BTreeMap::new();
+    for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
+        let is_ours =
+            |mask: u64| slots.get(session).is_some_and(|&slot: &u32| mask >> slot & 1 != 0);
+        match frame.unwrap() {
+            Frame::Strings { first, texts: new } => texts.extend((first..).zip(new)),
+            Frame::Nodes { thread, first, nodes: new } => {
+                nodes.extend((first..).map(|id| (thread, id)).zip(new));
+            }
+            Frame::Session { session, event: SessionEvent::Started, .. } => slots.push(session),
+            Frame::Session { session: slot, event: SessionEvent::Phase(next), .. }
+                if is_ours(1 << slot) =>
+            {
+                assert_eq!(next, phase + 1);
+                phase = next;
+            }
+            Frame::Spans { thread, sessions, spans } if is_ours(sessions) => {
+                let name = |node: u32| texts[&nodes[&(thread, node)].name].clone();
+                let scopes = spans.iter().map(|span| (thread, name(span.node)));
+                phases.entry(phase).or_default().scopes.extend(scopes);
+            }
+            Frame::Values { sessions, values, .. } if is_ours(sessions) => {
+                let values = values.iter().map(|value| {
+                    let MetricValue::Int(number) = value.value else { panic!("{value:?}") };
+                    (texts[&value.metric].clone(), number)
+                });
+                phases.entry(phase).or_default().values.extend(values);
+            }
+            Frame::Losses(losses) => panic!("{losses:?}"),
+            _ => {}
+        }
+    }
+    phases
+}
+
+fn check(phases: &BTreeMap<u32, Phase>, main: &[u32]) {
+    let mut by_thread: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    let mut by_metric: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    let mut main_phases = Vec::new();
+    for (number, phase) in phases {
+        for (thread, name) in &phase.scopes {
+            if name == "main" {
+                main_phases.push(*number);
+            } else {
+                by_thread.entry(*thread).or_default().push(name);
+            }
+        }
+        for (metric, value) in &phase.values {
+            by_metric.entry(metric).or_default().push(*value);
+        }
+    }
+    assert_eq!(main_phases, main);
+    let names: Vec<_> = NAMES.into_iter().cycle().take(SCOPES as usize).collect();
+    assert_eq!(by_thread.into_values().collect::<Vec<_>>(), vec![names; WORKERS]);
+    let values: Vec<_> = (0..SCOPES).collect();
+    assert_eq!(by_metric.into_values().collect::<Vec<_>>(), vec![values; WORKERS]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_rotation_adds_up(schedule in schedule()) {
+        let folder = Turn::begin();
+        let sessions = ["first", "second"].map(|name| {
+            let options = folder.options(name);
+            api::start(&SessionOptions { format: Format::ChromeTrace, ..options }).unwrap()
+        });
+        // The workers begin outside of any scope, wherever the main thread is.
+        let main = std::thread::scope(|threads| {
+            for worker in 0..WORKERS {
+                threads.spawn(move || work(worker));
+            }
+            turn(sessions, &schedule)
+        });
+        let files = sessions.map(|session| api::finalize(session, None).unwrap());
+        for (at, files) in files.iter().enumerate() {
+            let phases = phases(&spool_of(&folder.path("first")), at);
+            check(&phases, &main.iter().map(|phases| phases[at]).collect::<Vec<_>>());
+            for (number, file) in (0..).zip(files) {
+                let trace = std::fs::read_to_string(file).unwrap();
+                let expected = phases.get(&number).map_or(0, |phase| phase.scopes.len());
+                assert_eq!(trace.matches("\"ph\":\"X\"").count(), expected, "{}", file.display());
+            }
+        }
+    }
+}

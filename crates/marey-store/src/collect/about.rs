@@ -1,0 +1,127 @@
+//! The tables about a process itself.
+
+use marey_model::profile::Process;
+use marey_model::table::stored;
+
+use arrow::array::ArrayRef;
+
+use super::clock::Clock;
+use super::columns::{flags, ids, ints, maybe_ints, texts};
+use super::outline::Outline;
+use super::parts::{self, Parts};
+use super::sessions::Session;
+use crate::{ProcessEntry, StoreError};
+
+/// The process of a spool. One that was torn in its first frame has only its name to tell the `pid`.
+pub(super) fn process(outline: &Outline, clock: &Clock, pid: Option<u64>, id: u32) -> ProcessEntry {
+    let nameless = || Process { pid: pid.unwrap_or_default(), ..Process::default() };
+    let process = outline.process.clone().unwrap_or_else(nameless);
+    let start_unix_nanos = process.start_unix_nanos.try_into().unwrap_or(i64::MAX);
+    let last_unix_nanos = outline.last_nanos.map(|nanos| clock.unix_nanos(nanos, &mut 0));
+    let ends = outline.clocks.first().into_iter().chain(outline.clocks.last());
+    ProcessEntry {
+        id,
+        pid: process.pid.try_into().unwrap_or(u32::MAX),
+        rank: process.rank.and_then(|rank| rank.try_into().ok()),
+        host: process.host,
+        argv: process.argv,
+        start_unix_nanos,
+        end_unix_nanos: last_unix_nanos.unwrap_or(start_unix_nanos),
+        clocks: ends.map(|&(monotonic_nanos, unix_nanos)| [monotonic_nanos, unix_nanos]).collect(),
+        is_complete: outline.is_complete,
+    }
+}
+
+/// What was lost in a process, by cause.
+pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u64)> + Clone {
+    let some = outline.losses.iter().filter(|loss| loss.1 > 0);
+    some.map(|&(cause, count)| (cause.as_str(), count))
+}
+
+/// Writes the tables; `threads` are the ids of the threads, by their positions.
+pub(super) fn write(
+    outline: &Outline,
+    clock: &Clock,
+    process: &ProcessEntry,
+    threads: &[u32],
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let id = process.id;
+    let mut write = |table, columns| parts::write(table, columns, Some(id), parts);
+    write(&stored::PROCESSES, process_columns(process, clock))?;
+    write(&stored::THREADS, thread_columns(outline, threads, id))?;
+    write(&stored::SESSIONS, session_columns(outline, clock, id))?;
+    write(&stored::PHASES, phase_columns(outline, clock, id))?;
+    write(&stored::LOSSES, loss_columns(outline, id))
+}
+
+fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
+    let argv = serde_json::Value::from(process.argv.as_slice()).to_string();
+    vec![
+        ids([process.id].into_iter()),
+        ints([process.pid.into()].into_iter()),
+        maybe_ints([process.rank.map(i64::from)].into_iter()),
+        texts([process.host.as_str()].into_iter()),
+        texts([argv.as_str()].into_iter()),
+        ints([process.start_unix_nanos].into_iter()),
+        ints([process.end_unix_nanos].into_iter()),
+        flags([process.is_complete].into_iter()),
+        ints([clock.drift_nanos()].into_iter()),
+    ]
+}
+
+fn thread_columns(outline: &Outline, ids_by_position: &[u32], process: u32) -> Vec<ArrayRef> {
+    let mut threads: Vec<_> = outline.threads.values().collect();
+    threads.sort_unstable_by_key(|thread| thread.position);
+    let rows = threads.iter();
+    vec![
+        ids(rows.clone().map(|thread| ids_by_position[thread.position as usize])),
+        ids(rows.clone().map(|_| process)),
+        ints(rows.clone().map(|thread| int(thread.os_id))),
+        texts(rows.map(|thread| thread.name.as_str())),
+    ]
+}
+
+fn session_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef> {
+    let sessions = outline.sessions.all().iter();
+    let at = |nanos| clock.unix_nanos(nanos, &mut 0);
+    vec![
+        ids(sessions.clone().map(|_| process)),
+        ids(sessions.clone().map(|session| session.number)),
+        texts(sessions.clone().map(|session| session.name.as_str())),
+        ints(sessions.clone().map(|session| at(session.start_nanos))),
+        maybe_ints(sessions.map(|session| session.end_nanos.map(at))),
+    ]
+}
+
+fn phase_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef> {
+    let phases = outline.sessions.all().iter().flat_map(|session| {
+        let ends = session.phases.iter().skip(1).map(|phase| Some(phase.1));
+        let ends = ends.chain([session.end_nanos]);
+        session.phases.iter().zip(ends).map(move |(phase, end)| (session, *phase, end))
+    });
+    let phases: Vec<(&Session, (u32, i64), Option<i64>)> = phases.collect();
+    let rows = phases.iter();
+    let at = |nanos| clock.unix_nanos(nanos, &mut 0);
+    vec![
+        ids(rows.clone().map(|_| process)),
+        ids(rows.clone().map(|row| row.0.number)),
+        ids(rows.clone().map(|row| row.1.0)),
+        ints(rows.clone().map(|row| at(row.1.1))),
+        maybe_ints(rows.map(|row| row.2.map(at))),
+    ]
+}
+
+fn loss_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+    let losses = losses(outline);
+    vec![
+        ids(losses.clone().map(|_| process)),
+        texts(losses.clone().map(|(cause, _)| cause)),
+        ints(losses.map(|(_, count)| int(count))),
+    ]
+}
+
+/// A count as tables have it.
+fn int(count: u64) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}

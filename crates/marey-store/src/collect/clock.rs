@@ -1,0 +1,194 @@
+//! From the recorder's clock to nanoseconds since 1970.
+
+/// Pairs that are closer than this to the one before say more about the reading than about the clock.
+const MIN_APART_NANOS: i128 = 100_000_000;
+
+/// A wall clock that is off by more than this since the last pair was set, not slewed: as many
+/// millionths of the time in between, and a millisecond.
+const MAX_SLEW_MILLIONTHS: i128 = 500;
+const MAX_JITTER_NANOS: i128 = 1_000_000;
+
+/// How many binary digits of a rate are behind the point.
+const RATE_BITS: u32 = 48;
+
+/// A function from the recorder's monotonic clock to nanoseconds since 1970.
+///
+/// Between pairs of readings it is a straight line; before the first and after the last it goes on as
+/// beside them. A step of the wall clock is not followed: from there on times are of the wall clock
+/// as it was. The function never falls, so the order of events is kept.
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// In order of `monotonic_nanos`; the first one also holds for what is before it.
+    lines: Vec<Line>,
+    /// How far the wall clock ran ahead of the recorder's from the first pair to the last.
+    drift_nanos: i64,
+}
+
+/// What holds from one pair on.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    monotonic_nanos: i64,
+    unix_nanos: i64,
+    /// How much faster than the recorder's the wall clock goes, times 2^48.
+    rate: i64,
+}
+
+impl Clock {
+    /// The function through these pairs, `(monotonic, since 1970)`, in the order in which they were
+    /// read. Without any, the monotonic clock is taken for the wall clock.
+    pub(super) fn new(pairs: &[(i64, i64)]) -> Self {
+        let Some(&first) = pairs.first() else { return Self::starting((0, 0)) };
+        let mut clock = Self::starting(first);
+        let mut last = first;
+        for &pair in &pairs[1..] {
+            if i128::from(pair.0) - i128::from(last.0) >= MIN_APART_NANOS {
+                clock.advance(last, pair);
+                last = pair;
+            }
+        }
+        clock
+    }
+
+    fn starting((monotonic_nanos, unix_nanos): (i64, i64)) -> Self {
+        Self { lines: vec![Line { monotonic_nanos, unix_nanos, rate: 0 }], drift_nanos: 0 }
+    }
+
+    /// Takes in the next pair.
+    fn advance(&mut self, last: (i64, i64), (monotonic_nanos, unix_nanos): (i64, i64)) {
+        let Some(line) = self.lines.last_mut() else { return };
+        let elapsed = i128::from(monotonic_nanos) - i128::from(last.0);
+        let ahead = i128::from(unix_nanos) - i128::from(last.1) - elapsed;
+        let was_set = ahead.abs() > elapsed * MAX_SLEW_MILLIONTHS / 1_000_000 + MAX_JITTER_NANOS;
+        let unix_nanos = if was_set {
+            line.unix_nanos_at(monotonic_nanos)
+        } else {
+            line.rate = (ahead << RATE_BITS).div_euclid(elapsed) as i64;
+            self.drift_nanos = self.drift_nanos.saturating_add(ahead as i64);
+            clamp(i128::from(line.unix_nanos) + elapsed + ahead)
+        };
+        let rate = line.rate;
+        self.lines.push(Line { monotonic_nanos, unix_nanos, rate });
+    }
+
+    /// The moment in nanoseconds since 1970. `line` is where the last moment was found, which saves
+    /// the search for moments that are close.
+    #[inline]
+    pub(super) fn unix_nanos(&self, monotonic_nanos: i64, line: &mut usize) -> i64 {
+        if !self.holds(*line, monotonic_nanos) {
+            let after = self.lines.partition_point(|line| line.monotonic_nanos <= monotonic_nanos);
+            *line = after.saturating_sub(1);
+        }
+        self.lines[*line].unix_nanos_at(monotonic_nanos)
+    }
+
+    #[inline]
+    fn holds(&self, line: usize, monotonic_nanos: i64) -> bool {
+        let begins = line == 0 || self.lines[line].monotonic_nanos <= monotonic_nanos;
+        begins && self.lines.get(line + 1).is_none_or(|next| monotonic_nanos < next.monotonic_nanos)
+    }
+
+    /// How far the wall clock ran ahead of the recorder's from the first pair to the last, steps apart.
+    pub(super) const fn drift_nanos(&self) -> i64 {
+        self.drift_nanos
+    }
+}
+
+impl Line {
+    #[inline]
+    fn unix_nanos_at(&self, monotonic_nanos: i64) -> i64 {
+        let elapsed = i128::from(monotonic_nanos) - i128::from(self.monotonic_nanos);
+        // Rounded down, as the rate is: the next line starts no lower.
+        let ahead = (elapsed * i128::from(self.rate)) >> RATE_BITS;
+        clamp(i128::from(self.unix_nanos) + elapsed + ahead)
+    }
+}
+
+#[inline]
+fn clamp(nanos: i128) -> i64 {
+    nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const UNIX: i64 = 1_700_000_000 * SECOND;
+
+    fn at(clock: &Clock, monotonic_nanos: i64) -> i64 {
+        clock.unix_nanos(monotonic_nanos, &mut 0) - UNIX
+    }
+
+    #[test]
+    fn a_steady_drift_is_corrected_between_pairs_and_beyond() {
+        // The wall clock gains 30 microseconds a second.
+        let pairs: Vec<_> = (1..5).map(|n| (n * SECOND, UNIX + n * (SECOND + 30_000))).collect();
+        let clock = Clock::new(&pairs);
+        for (moment, expected) in [
+            (SECOND, SECOND + 30_000),
+            (SECOND * 3 / 2, SECOND * 3 / 2 + 45_000),
+            (4 * SECOND, 4 * SECOND + 120_000),
+            (100 * SECOND, 100 * SECOND + 3_000_000),
+            (0, 0),
+        ] {
+            assert!(at(&clock, moment).abs_diff(expected) <= 1, "{moment}");
+        }
+        assert_eq!(clock.drift_nanos(), 90_000);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_not_followed() {
+        let step = 3_600 * SECOND;
+        let pairs = [
+            (0, UNIX),
+            (SECOND, UNIX + SECOND + 10_000),
+            (2 * SECOND, UNIX + 2 * SECOND + 20_000 + step),
+            (3 * SECOND, UNIX + 3 * SECOND + 30_000 + step),
+        ];
+        let clock = Clock::new(&pairs);
+        for seconds in 0..=40 {
+            let expected = seconds * (SECOND + 10_000);
+            assert!(at(&clock, seconds * SECOND).abs_diff(expected) <= 3, "{seconds}");
+        }
+        assert_eq!(clock.drift_nanos(), 20_000);
+    }
+
+    #[test]
+    fn pairs_close_to_each_other_say_nothing_of_the_rate() {
+        let clock = Clock::new(&[(0, UNIX), (10_000, UNIX + 13_000), (20_000, UNIX + 9_000)]);
+        assert_eq!(at(&clock, 5), 5);
+        assert_eq!(at(&clock, 3_600 * SECOND), 3_600 * SECOND);
+        assert_eq!(Clock::new(&[]).unix_nanos(-7, &mut 0), -7);
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_kept_and_any_hint_finds_the_line(
+            pairs in prop::collection::vec((any::<i64>(), any::<i64>()), 0..8),
+            steps in prop::collection::vec((0_i64..3 * SECOND, -3_000_000_i64..3_000_000), 0..8),
+            mut moments in prop::collection::vec(
+                prop_oneof![any::<i64>(), 0..20 * SECOND], 2..40),
+            hostile in any::<bool>(),
+        ) {
+            let mut now = (0, UNIX);
+            let usual = steps.into_iter().map(|(step, off)| {
+                now = (now.0 + step, now.1 + step + off);
+                now
+            });
+            let pairs = if hostile { pairs } else { usual.collect() };
+            let clock = Clock::new(&pairs);
+            // Moments about each pair are where it could go wrong.
+            let about = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
+            moments.extend(pairs.iter().flat_map(|pair| about(pair.0)));
+            let unix: Vec<_> = moments.iter().map(|&now| clock.unix_nanos(now, &mut 0)).collect();
+            let mut hint = 0;
+            for (&moment, &expected) in moments.iter().zip(&unix) {
+                prop_assert_eq!(clock.unix_nanos(moment, &mut hint), expected);
+            }
+            let mut order: Vec<_> = moments.iter().zip(&unix).collect();
+            order.sort();
+            prop_assert!(order.is_sorted_by_key(|(_, unix)| **unix));
+        }
+    }
+}

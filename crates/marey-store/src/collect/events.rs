@@ -1,0 +1,236 @@
+//! The second pass over a spool: its spans and values.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::path::Path;
+
+use marey_model::sketch::Sketch;
+use marey_model::spool::{Frame, SessionEvent, Span, Value};
+
+use super::clock::Clock;
+use super::outline::{NO_PLACE, Outline};
+use super::rollup::{Rollup, Summand, Sums};
+use super::rows::{SpanRow, ValueRow};
+use super::sessions::{Sessions, bit};
+use super::sort::Sorter;
+use crate::StoreError;
+
+/// The spans and values of a spool so far.
+#[derive(Debug)]
+pub(super) struct Events<'a> {
+    outline: &'a Outline,
+    clock: &'a Clock,
+    /// The line of the clock that the last moment was on.
+    line: usize,
+    sessions: Sessions,
+    stamps: Stamps,
+    /// Scopes that are open on each thread as far as the spool has told, outermost first.
+    open: BTreeMap<u32, Vec<(u32, i64)>>,
+    /// Time in spans directly inside the span of each place that has not ended yet.
+    inside_nanos: Vec<i64>,
+    wholes: Vec<Whole>,
+    rollup: Rollup,
+    spans: Sorter<SpanRow>,
+    values: Sorter<ValueRow>,
+}
+
+/// What is to be written of the spans and values.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) stamps: Vec<Stamp>,
+    /// By place.
+    pub(super) wholes: Vec<Whole>,
+    pub(super) rollup: Rollup,
+    pub(super) spans: Sorter<SpanRow>,
+    pub(super) values: Sorter<ValueRow>,
+}
+
+/// The sums of a place over the whole spool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Whole {
+    pub(super) sums: Sums,
+    pub(super) sketch: Sketch,
+}
+
+/// What many spans have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Stamp {
+    pub(super) sessions: u64,
+    pub(super) phase: u32,
+    pub(super) is_open: bool,
+}
+
+#[derive(Debug, Default)]
+struct Stamps {
+    all: Vec<Stamp>,
+    numbers: HashMap<Stamp, u32>,
+}
+
+impl Stamps {
+    fn number(&mut self, stamp: Stamp) -> u32 {
+        *self.numbers.entry(stamp).or_insert_with(|| {
+            self.all.push(stamp);
+            self.all.len() as u32 - 1
+        })
+    }
+}
+
+impl<'a> Events<'a> {
+    /// Those of a spool with this outline. What does not fit into memory goes to files in `folder`.
+    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, folder: &Path) -> Self {
+        let places = outline.places.len();
+        Self {
+            outline,
+            clock,
+            line: 0,
+            sessions: Sessions::default(),
+            stamps: Stamps::default(),
+            open: BTreeMap::new(),
+            inside_nanos: vec![0; places],
+            wholes: vec![Whole::default(); places],
+            rollup: Rollup::new(places, outline.events),
+            spans: Sorter::new(folder),
+            values: Sorter::new(folder),
+        }
+    }
+
+    /// Takes a frame in.
+    pub(super) fn add(&mut self, frame: Frame) -> Result<(), StoreError> {
+        match frame {
+            Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
+            Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
+            Frame::Open { thread, spans } => {
+                self.open.insert(thread, spans);
+                Ok(())
+            }
+            Frame::Session { session, event, name, time_nanos } => {
+                if event == SessionEvent::Finalized {
+                    self.add_open(bit(session), time_nanos)?;
+                }
+                self.sessions.turn(session, event, &name, time_nanos);
+                Ok(())
+            }
+            // The outline has them.
+            Frame::Process(_)
+            | Frame::Clock { .. }
+            | Frame::Strings { .. }
+            | Frame::Thread { .. }
+            | Frame::Nodes { .. }
+            | Frame::Losses(_)
+            | Frame::End => Ok(()),
+        }
+    }
+
+    /// The spool has ended: what is open, is open at its last moment.
+    pub(super) fn finish(mut self) -> Result<Gathered, StoreError> {
+        if let Some(last_nanos) = self.outline.last_nanos {
+            self.add_open(u64::MAX, last_nanos)?;
+        }
+        let Self { stamps, wholes, rollup, spans, values, .. } = self;
+        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, values })
+    }
+
+    fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
+        let Some(places) = self.outline.threads.get(&thread).map(|thread| &thread.places) else {
+            return Ok(());
+        };
+        let stamp = self.stamp(sessions, false);
+        if let Some(open) = self.open.get_mut(&thread) {
+            for span in spans {
+                forget_open(open, span);
+            }
+        }
+        for span in spans {
+            let Some(place) = places.get(span.node) else { continue };
+            let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
+            let inside_nanos = mem::take(&mut self.inside_nanos[place as usize]);
+            let children_nanos = inside_nanos.min(duration_nanos);
+            let parent = self.outline.places[place as usize].parent;
+            if parent != NO_PLACE {
+                let around = &mut self.inside_nanos[parent as usize];
+                *around = around.saturating_add(duration_nanos);
+            }
+            self.push(SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp })?;
+        }
+        Ok(())
+    }
+
+    /// Adds what is open at a moment and belongs to one of these sessions. For other sessions it may
+    /// go on, so it is not charged to anything around it but what is open too.
+    fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
+        for (thread, scopes) in self.open.clone() {
+            let Some(thread) = self.outline.threads.get(&thread) else { continue };
+            let mut inner = (NO_PLACE, 0);
+            for (node, start_nanos) in scopes.into_iter().rev() {
+                let seen = self.sessions.recording_at(sessions, start_nanos);
+                let Some(place) = thread.places.get(node).filter(|_| seen != 0) else { continue };
+                let (start_nanos, duration_nanos) = self.extent(start_nanos, until_nanos);
+                let open_inside_nanos = if inner.0 == place { inner.1 } else { 0 };
+                let inside_nanos =
+                    self.inside_nanos[place as usize].saturating_add(open_inside_nanos);
+                let children_nanos = inside_nanos.min(duration_nanos);
+                let stamp = self.stamp(seen, true);
+                self.push(SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp })?;
+                inner = (self.outline.places[place as usize].parent, duration_nanos);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, row: SpanRow) -> Result<(), StoreError> {
+        let SpanRow { start_nanos, duration_nanos, children_nanos, place, .. } = row;
+        let parent = self.outline.places[place as usize].parent;
+        self.wholes[place as usize].add(duration_nanos, children_nanos);
+        self.rollup.add(&Summand { place, parent, start_nanos, duration_nanos, children_nanos });
+        self.spans.push(row)
+    }
+
+    fn add_values(
+        &mut self,
+        thread: u32,
+        sessions: u64,
+        values: Vec<Value>,
+    ) -> Result<(), StoreError> {
+        let Some(places) = self.outline.threads.get(&thread).map(|thread| &thread.places) else {
+            return Ok(());
+        };
+        let stamp = self.stamp(sessions, false);
+        for Value { node, time_nanos, metric, value } in values {
+            let (Some(place), Some(name)) = (places.get(node), self.outline.texts.get(metric))
+            else {
+                continue;
+            };
+            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
+            self.values.push(ValueRow { time_nanos, place, stamp, name, value })?;
+        }
+        Ok(())
+    }
+
+    fn stamp(&mut self, sessions: u64, is_open: bool) -> u32 {
+        let phase = self.sessions.phase(sessions);
+        self.stamps.number(Stamp { sessions, phase, is_open })
+    }
+
+    /// Start and duration on the clock of the tables.
+    fn extent(&mut self, start_nanos: i64, end_nanos: i64) -> (i64, i64) {
+        let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.line);
+        let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.line);
+        (start_nanos, end_nanos.saturating_sub(start_nanos).max(0))
+    }
+}
+
+impl Whole {
+    fn add(&mut self, duration_nanos: i64, children_nanos: i64) {
+        self.sums.count_one(duration_nanos);
+        self.sums.add(duration_nanos, children_nanos);
+        self.sketch.add(duration_nanos.cast_unsigned());
+    }
+}
+
+/// A scope that has ended is open no more.
+fn forget_open(open: &mut Vec<(u32, i64)>, span: &Span) {
+    // Those on a stack began in this order.
+    if open.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
+        open.retain(|&scope| scope != (span.node, span.start_nanos));
+    }
+}

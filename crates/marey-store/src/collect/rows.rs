@@ -1,0 +1,193 @@
+//! Spans and values while they wait to be sorted.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use marey_model::metric::MetricValue;
+
+use super::sort::Row;
+
+/// A span.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SpanRow {
+    pub(super) start_nanos: i64,
+    pub(super) duration_nanos: i64,
+    pub(super) children_nanos: i64,
+    /// Position of its node among the places of the spool.
+    pub(super) place: u32,
+    /// Position of its stamp.
+    pub(super) stamp: u32,
+}
+
+/// A value of a metric.
+#[derive(Clone, Debug)]
+pub(super) struct ValueRow {
+    pub(super) time_nanos: i64,
+    pub(super) place: u32,
+    pub(super) stamp: u32,
+    /// Id of the metric's name in the run.
+    pub(super) name: u32,
+    pub(super) value: MetricValue,
+}
+
+impl Row for SpanRow {
+    fn time_nanos(&self) -> i64 {
+        self.start_nanos
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
+        let [start, duration, children] = times.map(i64::cast_unsigned);
+        put_words([start, duration, children, pair(self.place, self.stamp)], out);
+    }
+
+    fn take(input: &mut impl Read) -> io::Result<Self> {
+        let [start, duration, children, ids] = take_words(input)?;
+        Ok(Self {
+            start_nanos: start.cast_signed(),
+            duration_nanos: duration.cast_signed(),
+            children_nanos: children.cast_signed(),
+            place: ids as u32,
+            stamp: (ids >> 32) as u32,
+        })
+    }
+}
+
+impl Row for ValueRow {
+    fn time_nanos(&self) -> i64 {
+        self.time_nanos
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let elements_bytes = match &self.value {
+            MetricValue::Int(_) | MetricValue::Float(_) => 0,
+            MetricValue::Text(text) => text.len(),
+            MetricValue::Ints(values) => size_of_val(values.as_slice()),
+            MetricValue::Floats(values) => size_of_val(values.as_slice()),
+        };
+        size_of::<Self>() + elements_bytes
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        // A number, or how many bytes or elements follow.
+        let (tag, word) = match &self.value {
+            MetricValue::Int(value) => (tag::INT, value.cast_unsigned()),
+            MetricValue::Float(value) => (tag::FLOAT, value.to_bits()),
+            MetricValue::Text(text) => (tag::TEXT, text.len() as u64),
+            MetricValue::Ints(values) => (tag::INTS, values.len() as u64),
+            MetricValue::Floats(values) => (tag::FLOATS, values.len() as u64),
+        };
+        let time = self.time_nanos.cast_unsigned();
+        put_words([time, pair(self.place, self.stamp), pair(self.name, tag), word], out);
+        match &self.value {
+            MetricValue::Int(_) | MetricValue::Float(_) => {}
+            MetricValue::Text(text) => out.extend_from_slice(text.as_bytes()),
+            MetricValue::Ints(values) => {
+                for value in values {
+                    put_words([value.cast_unsigned()], out);
+                }
+            }
+            MetricValue::Floats(values) => {
+                for value in values {
+                    put_words([value.to_bits()], out);
+                }
+            }
+        }
+    }
+
+    fn take(input: &mut impl Read) -> io::Result<Self> {
+        let [time, ids, name, word] = take_words(input)?;
+        Ok(Self {
+            time_nanos: time.cast_signed(),
+            place: ids as u32,
+            stamp: (ids >> 32) as u32,
+            name: name as u32,
+            value: take_value((name >> 32) as u32, word, input)?,
+        })
+    }
+}
+
+/// The number of each type of value.
+mod tag {
+    pub(super) const INT: u32 = 0;
+    pub(super) const FLOAT: u32 = 1;
+    pub(super) const TEXT: u32 = 2;
+    pub(super) const INTS: u32 = 3;
+    pub(super) const FLOATS: u32 = 4;
+}
+
+fn take_value(tag: u32, word: u64, input: &mut impl Read) -> io::Result<MetricValue> {
+    Ok(match tag {
+        tag::INT => MetricValue::Int(word.cast_signed()),
+        tag::FLOAT => MetricValue::Float(f64::from_bits(word)),
+        tag::TEXT => {
+            let mut text = String::new();
+            input.take(word).read_to_string(&mut text)?;
+            MetricValue::Text(Arc::from(text))
+        }
+        tag::INTS => MetricValue::Ints(elements(input, word, u64::cast_signed)?),
+        tag::FLOATS => MetricValue::Floats(elements(input, word, f64::from_bits)?),
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    })
+}
+
+fn elements<T>(input: &mut impl Read, count: u64, of: fn(u64) -> T) -> io::Result<Vec<T>> {
+    (0..count).map(|_| take_words(input).map(|[word]| of(word))).collect()
+}
+
+/// Two ids as one word.
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+fn put_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
+    out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
+}
+
+fn take_words<const N: usize>(input: &mut impl Read) -> io::Result<[u64; N]> {
+    let mut words = [[0; 8]; N];
+    input.read_exact(words.as_flattened_mut())?;
+    Ok(words.map(u64::from_le_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_their_bytes() {
+        let span = SpanRow {
+            start_nanos: i64::MIN,
+            duration_nanos: 2,
+            children_nanos: i64::MAX,
+            place: 4,
+            stamp: u32::MAX,
+        };
+        let values = [
+            MetricValue::Int(-1),
+            MetricValue::Float(f64::INFINITY),
+            MetricValue::Text("".into()),
+            MetricValue::Text("ünï".into()),
+            MetricValue::Ints(vec![1, i64::MIN]),
+            MetricValue::Floats(vec![]),
+        ];
+        let mut bytes = Vec::new();
+        span.put(&mut bytes);
+        let row = |value| ValueRow { time_nanos: -7, place: 1, stamp: 2, name: 3, value };
+        for value in &values {
+            row(value.clone()).put(&mut bytes);
+        }
+        let mut input = bytes.as_slice();
+        assert_eq!(format!("{:?}", SpanRow::take(&mut input).unwrap()), format!("{span:?}"));
+        for value in values {
+            let expected = format!("{:?}", row(value));
+            assert_eq!(format!("{:?}", ValueRow::take(&mut input).unwrap()), expected);
+        }
+        assert!(input.is_empty());
+        assert!(ValueRow::take(&mut bytes[..9].as_ref()).is_err());
+    }
+}

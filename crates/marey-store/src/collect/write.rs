@@ -1,0 +1,225 @@
+//! Writing the spans and values of a spool, and their sums.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Float64Array, Float64Builder, ListBuilder, StringArray};
+use marey_model::metric::MetricValue;
+use marey_model::table::stored;
+
+use super::columns::{bits, flags, ids, ints, maybe_ints};
+use super::events::{Gathered, Stamp, Whole};
+use super::meter::Meter;
+use super::outline::Place;
+use super::parts::{LazyPart, Parts};
+use super::rollup::{Rollup, Sums};
+use super::rows::{SpanRow, ValueRow};
+use super::sort::Sorter;
+use crate::StoreError;
+
+/// Rows that are written at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// What the rows of a spool refer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refs<'a> {
+    pub(super) process: u32,
+    /// When its recording began, on the clock of the tables.
+    pub(super) start_nanos: i64,
+    /// Ids of its threads, by their positions.
+    pub(super) threads: &'a [u32],
+    pub(super) places: &'a [Place],
+}
+
+/// Writes what was gathered of a spool.
+pub(super) fn write(
+    gathered: Gathered,
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let Gathered { stamps, wholes, rollup, spans, values } = gathered;
+    meter.begin_writing(spans.rows() + values.rows());
+    write_rollups(&wholes, rollup, refs, parts)?;
+    drop(wholes);
+    write_spans(spans, &stamps, refs, parts, meter)?;
+    write_metrics(values, &stamps, refs, parts, meter)
+}
+
+/// The rows of each level, by the width of its buckets, then by time.
+fn write_rollups(
+    wholes: &[Whole],
+    rollup: Rollup,
+    refs: Refs,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::ROLLUPS);
+    let some: Vec<u32> =
+        (0..wholes.len() as u32).filter(|&place| wholes[place as usize].sums.count > 0).collect();
+    for places in some.chunks(BATCH_ROWS) {
+        let sums =
+            places.iter().map(|&place| (refs.start_nanos, place, wholes[place as usize].sums));
+        let sketches = places.iter().map(|&place| {
+            let mut bytes = Vec::new();
+            wholes[place as usize].sketch.encode(&mut bytes);
+            Some(bytes)
+        });
+        part.write(rollup_columns(0, sums, sketches.collect(), refs), parts)?;
+    }
+    rollup.finish(|shift, cells| {
+        cells.chunks(BATCH_ROWS).try_for_each(|cells| {
+            let sums = cells.iter().map(|cell| (cell.bucket << shift, cell.place, cell.sums));
+            let sketches = BinaryArray::new_null(cells.len());
+            part.write(rollup_columns(1 << shift, sums, sketches, refs), parts)
+        })
+    })?;
+    part.finish(Some(refs.process), parts)
+}
+
+/// Of rows with their bucket's start and their place.
+fn rollup_columns(
+    bucket_nanos: i64,
+    rows: impl Iterator<Item = (i64, u32, Sums)> + Clone,
+    sketches: BinaryArray,
+    refs: Refs,
+) -> Vec<ArrayRef> {
+    let places = rows.clone().map(|row| refs.place(row.1));
+    let sums = rows.clone().map(|row| row.2);
+    vec![
+        ints(rows.clone().map(|_| bucket_nanos)),
+        ints(rows.clone().map(|row| row.0)),
+        ids(rows.map(|row| refs.thread(row.1))),
+        ids(places.clone().map(|place| place.context)),
+        ids(places.map(|place| place.name)),
+        ints(sums.clone().map(|sums| sums.count)),
+        ints(sums.clone().map(|sums| sums.total_nanos)),
+        ints(sums.clone().map(|sums| sums.self_nanos)),
+        maybe_ints(sums.clone().map(|sums| sums.extremes_nanos.map(|extremes| extremes.0))),
+        maybe_ints(sums.map(|sums| sums.extremes_nanos.map(|extremes| extremes.1))),
+        Arc::new(sketches),
+    ]
+}
+
+/// Spans by their start, and the training steps among them.
+fn write_spans(
+    spans: Sorter<SpanRow>,
+    stamps: &[Stamp],
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
+    let mut step_count = 0;
+    spans.finish(BATCH_ROWS, |rows| {
+        part.write(span_columns(rows, stamps, refs), parts)?;
+        let is_step = |row: &&SpanRow| refs.place(row.place).is_step;
+        let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
+        steps.write(step_columns(&new_steps, step_count, refs), parts)?;
+        step_count += new_steps.len() as u32;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)?;
+    steps.finish(Some(refs.process), parts)
+}
+
+fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
+    let places = rows.iter().map(|row| refs.place(row.place));
+    let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
+    vec![
+        ints(rows.iter().map(|row| row.start_nanos)),
+        ints(rows.iter().map(|row| row.duration_nanos)),
+        ints(rows.iter().map(|row| row.children_nanos)),
+        ids(rows.iter().map(|row| refs.thread(row.place))),
+        ids(places.clone().map(|place| place.context)),
+        ids(places.map(|place| place.name)),
+        bits(stamps.clone().map(|stamp| stamp.sessions)),
+        ids(stamps.clone().map(|stamp| stamp.phase)),
+        flags(stamps.map(|stamp| stamp.is_open)),
+    ]
+}
+
+/// Of steps before which there were `earlier` ones.
+fn step_columns(rows: &[SpanRow], earlier: u32, refs: Refs) -> Vec<ArrayRef> {
+    vec![
+        ints(rows.iter().map(|row| row.start_nanos)),
+        ints(rows.iter().map(|row| row.duration_nanos)),
+        ids(rows.iter().map(|_| refs.process)),
+        ids(rows.iter().map(|row| refs.thread(row.place))),
+        ids(rows.iter().map(|row| refs.place(row.place).context)),
+        ids((earlier..).take(rows.len())),
+    ]
+}
+
+/// Values by their time.
+fn write_metrics(
+    values: Sorter<ValueRow>,
+    stamps: &[Stamp],
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::METRICS);
+    values.finish(BATCH_ROWS, |rows| {
+        part.write(metric_columns(rows, stamps, refs), parts)?;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)
+}
+
+fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
+    let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
+    let real = rows.iter().map(|row| match row.value {
+        MetricValue::Int(value) => Some(value as f64),
+        MetricValue::Float(value) => Some(value),
+        MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => None,
+    });
+    let integer = rows.iter().map(|row| match row.value {
+        MetricValue::Int(value) => Some(value),
+        _ => None,
+    });
+    let text = rows.iter().map(|row| match &row.value {
+        MetricValue::Text(text) => Some(&**text),
+        _ => None,
+    });
+    vec![
+        ints(rows.iter().map(|row| row.time_nanos)),
+        ids(rows.iter().map(|row| refs.thread(row.place))),
+        ids(rows.iter().map(|row| refs.place(row.place).context)),
+        ids(rows.iter().map(|row| row.name)),
+        bits(stamps.clone().map(|stamp| stamp.sessions)),
+        ids(stamps.map(|stamp| stamp.phase)),
+        Arc::new(real.collect::<Float64Array>()),
+        maybe_ints(integer),
+        Arc::new(text.collect::<StringArray>()),
+        vectors(rows),
+    ]
+}
+
+fn vectors(rows: &[ValueRow]) -> ArrayRef {
+    let mut lists = ListBuilder::new(Float64Builder::new());
+    for row in rows {
+        match &row.value {
+            MetricValue::Ints(values) => {
+                lists.append_value(values.iter().map(|&value| Some(value as f64)));
+            }
+            MetricValue::Floats(values) => {
+                lists.append_value(values.iter().map(|&value| Some(value)));
+            }
+            MetricValue::Int(_) | MetricValue::Float(_) | MetricValue::Text(_) => {
+                lists.append_null();
+            }
+        }
+    }
+    Arc::new(lists.finish())
+}
+
+impl Refs<'_> {
+    fn place(&self, place: u32) -> Place {
+        self.places[place as usize]
+    }
+
+    fn thread(&self, place: u32) -> u32 {
+        self.threads[self.place(place).thread as usize]
+    }
+}

@@ -1,0 +1,122 @@
+//! A pack: a run as one file, a zip of its manifest and its parts, none of them compressed again.
+//!
+//! The members lie one after another, without a gap, from the start of the file to the directory
+//! at its end. So no two can overlap, and none is hidden.
+
+mod directory;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use crate::manifest::{FILE_NAME, PartEntry};
+use crate::part::{Part, Source};
+use crate::run::length_mismatch;
+use crate::write::hidden_file;
+use crate::{Manifest, Run, StoreError};
+use directory::DirectoryError;
+
+/// The first bytes of a zip with a member.
+pub(crate) const MAGIC: &[u8] = b"PK\x03\x04";
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Writes a run as one file, and says its length. The same run gives the same bytes; an existing
+/// file is replaced at one stroke. What has not been collected is not in it.
+pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
+    let run = Run::open(run)?;
+    let folder = match out.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut file = hidden_file(folder, "pack")?;
+    let write_error = |error: ZipError| StoreError::io("write", out)(error.into());
+
+    let mut zip = ZipWriter::new(BufWriter::new(file.as_file_mut()));
+    let json = run.manifest().to_json(run.path())?;
+    zip.start_file(FILE_NAME, options(json.len() as u64)).map_err(write_error)?;
+    zip.write_all(&json).map_err(StoreError::io("write", out))?;
+    for part in run.all_parts() {
+        zip.start_file(part.name(), options(part.len_bytes())).map_err(write_error)?;
+        copy(part, &mut zip).map_err(StoreError::io("write", out))?;
+    }
+    let mut file_writer = zip.finish().map_err(write_error)?;
+    file_writer.flush().map_err(StoreError::io("write", out))?;
+    drop(file_writer);
+
+    let len_bytes = file.as_file().metadata().map_err(StoreError::io("write", out))?.len();
+    file.persist(out).map_err(|error| StoreError::io("create", out)(error.error))?;
+    Ok(len_bytes)
+}
+
+fn options(len_bytes: u64) -> SimpleFileOptions {
+    SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default())
+        .unix_permissions(0o644)
+        .large_file(len_bytes >= u64::from(u32::MAX))
+}
+
+fn copy(part: &Part, out: &mut impl Write) -> io::Result<()> {
+    let mut start = 0;
+    while start < part.len_bytes() {
+        let end = part.len_bytes().min(start + COPY_BYTES);
+        out.write_all(&part.read_at(start..end)?)?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// The members of a pack.
+pub(crate) struct Pack {
+    path: PathBuf,
+    file: Arc<File>,
+    members: BTreeMap<String, Range<u64>>,
+}
+
+impl Pack {
+    /// Reads where the members are.
+    pub(crate) fn open(file: File, path: &Path) -> Result<Self, StoreError> {
+        let members = directory::members(&file).map_err(|error| match error {
+            DirectoryError::Io(source) => StoreError::io("read", path)(source),
+            DirectoryError::Broken(reason) => StoreError::Pack { path: path.to_owned(), reason },
+        })?;
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), members })
+    }
+
+    pub(crate) fn manifest(&self) -> Result<Manifest, StoreError> {
+        let Some(range) = self.members.get(FILE_NAME) else {
+            let reason = format!("it has no `{FILE_NAME}`");
+            return Err(StoreError::Pack { path: self.path.clone(), reason });
+        };
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(range.start)).map_err(StoreError::io("read", &self.path))?;
+        Manifest::from_reader(file.take(range.end - range.start), &self.path)
+    }
+
+    /// The slice of the file that is a part.
+    pub(crate) fn part(&self, entry: &PartEntry) -> Result<Part, StoreError> {
+        let broken = |reason: String| StoreError::Part {
+            run: self.path.clone(),
+            part: entry.file.clone(),
+            reason,
+        };
+        let Some(range) = self.members.get(&entry.file) else {
+            return Err(broken("it is not there".to_owned()));
+        };
+        let len_bytes = range.end - range.start;
+        if len_bytes != entry.bytes {
+            return Err(broken(length_mismatch(len_bytes, entry.bytes)));
+        }
+        let source = Source::Open(Arc::clone(&self.file), range.start);
+        Ok(Part { name: entry.file.clone(), rows: entry.rows, len_bytes, source })
+    }
+}

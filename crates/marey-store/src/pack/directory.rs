@@ -1,0 +1,266 @@
+//! The directory at the end of a zip: where each member lies.
+//!
+//! Read by hand, for one reason: a library's reader is made for every zip there is, and a hostile
+//! one can keep it busy or make it reserve memory without end. This one takes what [`super::pack`]
+//! and `zip -0` write, in one pass over the directory, and refuses the rest.
+//! Layouts: PKWARE's APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use thiserror::Error;
+
+/// A directory that is longer is not read.
+const MAX_DIRECTORY_BYTES: u64 = 64 << 20;
+
+const LOCAL_HEADER: u32 = 0x0403_4b50;
+const LOCAL_HEADER_BYTES: u64 = 30;
+const ENTRY: u32 = 0x0201_4b50;
+const END: u32 = 0x0605_4b50;
+const END_BYTES: u64 = 22;
+const END64: u32 = 0x0606_4b50;
+const END64_BYTES: u64 = 56;
+const LOCATOR64: u32 = 0x0706_4b50;
+const LOCATOR64_BYTES: u64 = 20;
+const ZIP64_EXTRA: u16 = 1;
+const STORED: u16 = 0;
+const ENCRYPTED: u16 = 1;
+
+/// Why a file is no pack.
+#[derive(Debug, Error)]
+pub(super) enum DirectoryError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl DirectoryError {
+    fn broken(reason: impl Into<String>) -> Self {
+        Self::Broken(reason.into())
+    }
+}
+
+/// Where the content of each member lies. The members do not overlap, and they fill the file up to
+/// its directory.
+pub(super) fn members(file: &File) -> Result<BTreeMap<String, Range<u64>>, DirectoryError> {
+    let place = Place::find(file)?;
+    let mut bytes = vec![0; place.len_bytes() as usize];
+    file.read_exact_at(&mut bytes, place.start)?;
+    let mut fields = Fields(&bytes);
+    let mut members = BTreeMap::new();
+    let mut extents = Vec::new();
+    for _ in 0..place.members {
+        let entry = Entry::parse(&mut fields)?;
+        let content = entry.content(file, place.start)?;
+        extents.push(entry.header_start..content.end);
+        if members.insert(entry.name.clone(), content).is_some() {
+            return Err(DirectoryError::Broken(format!("`{}` stands twice", entry.name)));
+        }
+    }
+    if !fields.0.is_empty() {
+        return Err(DirectoryError::broken("bytes follow the directory's last entry"));
+    }
+    check_filled(extents, place.start)?;
+    Ok(members)
+}
+
+fn check_filled(mut extents: Vec<Range<u64>>, directory_start: u64) -> Result<(), DirectoryError> {
+    extents.sort_by_key(|extent| extent.start);
+    let mut filled_to = 0;
+    for extent in extents {
+        if extent.start != filled_to {
+            return Err(gap(filled_to));
+        }
+        filled_to = extent.end;
+    }
+    if filled_to == directory_start { Ok(()) } else { Err(gap(filled_to)) }
+}
+
+fn gap(at: u64) -> DirectoryError {
+    DirectoryError::Broken(format!("no member starts at byte {at}, where the one before it ends"))
+}
+
+/// Where the directory is.
+struct Place {
+    start: u64,
+    end: u64,
+    members: u64,
+}
+
+impl Place {
+    fn find(file: &File) -> Result<Self, DirectoryError> {
+        let end_start = file.metadata()?.len().checked_sub(END_BYTES);
+        let end_start = end_start.ok_or_else(|| DirectoryError::broken("it is cut off"))?;
+        let place = match Self::find_64(file, end_start)? {
+            Some(place) => place,
+            None => Self::find_32(file, end_start)?,
+        };
+        if place.start > place.end {
+            return Err(DirectoryError::broken("its directory does not end where it should"));
+        }
+        if place.len_bytes() > MAX_DIRECTORY_BYTES {
+            let reason = format!("its directory is longer than {MAX_DIRECTORY_BYTES} bytes");
+            return Err(DirectoryError::Broken(reason));
+        }
+        Ok(place)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn find_32(file: &File, end_start: u64) -> Result<Self, DirectoryError> {
+        let bytes: [u8; END_BYTES as usize] = read(file, end_start)?;
+        let mut fields = Fields(&bytes);
+        if fields.u32()? != END {
+            return Err(DirectoryError::broken("its end record is not at its end"));
+        }
+        fields.take(6)?; // numbers of disks, members on this one
+        let members = fields.u16()?.into();
+        fields.u32()?; // length: it goes up to this record
+        let start = fields.u32()?.into();
+        Ok(Self { start, end: end_start, members })
+    }
+
+    /// The same from the records of large files, which stand before the end record.
+    fn find_64(file: &File, end_start: u64) -> Result<Option<Self>, DirectoryError> {
+        let Some(end64_start) = end_start.checked_sub(LOCATOR64_BYTES + END64_BYTES) else {
+            return Ok(None);
+        };
+        let bytes: [u8; (END64_BYTES + LOCATOR64_BYTES) as usize] = read(file, end64_start)?;
+        let (mut end64, mut locator) =
+            (Fields(&bytes[..END64_BYTES as usize]), Fields(&bytes[END64_BYTES as usize..]));
+        if end64.u32()? != END64 || locator.u32()? != LOCATOR64 {
+            return Ok(None);
+        }
+        end64.take(28)?; // length, versions, numbers of disks, members on this one
+        let members = end64.u64()?;
+        end64.u64()?; // length
+        Ok(Some(Self { start: end64.u64()?, end: end64_start, members }))
+    }
+}
+
+/// What the directory says of a member.
+struct Entry {
+    name: String,
+    header_start: u64,
+    len_bytes: u64,
+}
+
+impl Entry {
+    fn parse(fields: &mut Fields) -> Result<Self, DirectoryError> {
+        if fields.u32()? != ENTRY {
+            return Err(DirectoryError::broken("its directory has fewer entries than it says"));
+        }
+        fields.take(4)?; // versions
+        let flags = fields.u16()?;
+        let method = fields.u16()?;
+        fields.take(8)?; // time, date, checksum
+        let stored_bytes = fields.u32()?;
+        let len_bytes = fields.u32()?;
+        let name_len = fields.u16()?.into();
+        let extra_len = fields.u16()?.into();
+        let comment_len = fields.u16()?.into();
+        fields.take(8)?; // number of the disk, attributes
+        let header_start = fields.u32()?;
+        let name = member_name(fields.take(name_len)?)?;
+        let mut extra = zip64_extra(Fields(fields.take(extra_len)?))?;
+        fields.take(comment_len)?;
+
+        // The extra field has those of the three, in this order, that do not fit into 32 bits.
+        let mut wide =
+            |narrow: u32| if narrow == u32::MAX { extra.u64() } else { Ok(narrow.into()) };
+        let len_bytes: u64 = wide(len_bytes)?;
+        let stored_bytes: u64 = wide(stored_bytes)?;
+        let header_start = wide(header_start)?;
+        if method != STORED || flags & ENCRYPTED != 0 || stored_bytes != len_bytes {
+            return Err(DirectoryError::Broken(format!("`{name}` is compressed or encrypted")));
+        }
+        Ok(Self { name, header_start, len_bytes })
+    }
+
+    /// Where the content is, which the header before it says.
+    fn content(&self, file: &File, directory_start: u64) -> Result<Range<u64>, DirectoryError> {
+        let broken =
+            || DirectoryError::Broken(format!("`{}` does not lie before the directory", self.name));
+        let fixed_end = self.header_start.checked_add(LOCAL_HEADER_BYTES).ok_or_else(broken)?;
+        if fixed_end > directory_start {
+            return Err(broken());
+        }
+        let bytes: [u8; LOCAL_HEADER_BYTES as usize] = read(file, self.header_start)?;
+        let mut fields = Fields(&bytes);
+        if fields.u32()? != LOCAL_HEADER {
+            return Err(DirectoryError::Broken(format!("`{}` has no header", self.name)));
+        }
+        fields.take(22)?; // version to checksum and lengths, as in the directory
+        let name_len: u64 = fields.u16()?.into();
+        let extra_len: u64 = fields.u16()?.into();
+        let start = fixed_end + name_len + extra_len;
+        let end = start.checked_add(self.len_bytes).filter(|&end| end <= directory_start);
+        Ok(start..end.ok_or_else(broken)?)
+    }
+}
+
+fn member_name(bytes: &[u8]) -> Result<String, DirectoryError> {
+    let name = str::from_utf8(bytes)
+        .map_err(|error| DirectoryError::Broken(format!("a name is not UTF-8: {error}")))?;
+    if name.starts_with('/') || name.split('/').any(|step| step == "..") {
+        return Err(DirectoryError::Broken(format!("`{name}` leads out of it")));
+    }
+    Ok(name.to_owned())
+}
+
+/// The content of the extra field for large files; empty if there is none.
+fn zip64_extra(mut extra: Fields<'_>) -> Result<Fields<'_>, DirectoryError> {
+    while !extra.0.is_empty() {
+        let id = extra.u16()?;
+        let len = extra.u16()?.into();
+        let content = extra.take(len)?;
+        if id == ZIP64_EXTRA {
+            return Ok(Fields(content));
+        }
+    }
+    Ok(extra)
+}
+
+fn read<const N: usize>(file: &File, start: u64) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
+}
+
+/// Little-endian numbers, from the front.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], DirectoryError> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(len)
+            .ok_or_else(|| DirectoryError::broken("its directory ends within an entry"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DirectoryError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn u16(&mut self) -> Result<u16, DirectoryError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, DirectoryError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, DirectoryError> {
+        self.array().map(u64::from_le_bytes)
+    }
+}

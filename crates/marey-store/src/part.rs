@@ -1,0 +1,86 @@
+//! A part of a table, opened for reading.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use bytes::buf::{Buf, Reader};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, Length};
+
+/// One Parquet file of a table: a file of the run's folder, or a slice of a pack.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub(crate) name: String,
+    pub(crate) rows: u64,
+    pub(crate) len_bytes: u64,
+    pub(crate) source: Source,
+}
+
+/// Where the bytes of a part are.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// In a file that is kept open, from this offset on.
+    Open(Arc<File>, u64),
+    /// In a file that is opened for each reading.
+    Path(PathBuf),
+}
+
+impl Part {
+    /// Its path in the run, as in `tables/spans/part-3.parquet`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its rows, as the manifest has them.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Bytes of it, by their offsets in it; an error if some are past its end.
+    pub fn read_at(&self, range: Range<u64>) -> io::Result<Bytes> {
+        if range.start > range.end || range.end > self.len_bytes {
+            let message = format!(
+                "bytes {} to {} of `{}`, which has {}",
+                range.start, range.end, self.name, self.len_bytes
+            );
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; len];
+        match &self.source {
+            Source::Open(file, start) => file.read_exact_at(&mut bytes, start + range.start)?,
+            Source::Path(path) => File::open(path)?.read_exact_at(&mut bytes, range.start)?,
+        }
+        Ok(bytes.into())
+    }
+}
+
+impl Length for Part {
+    fn len(&self) -> u64 {
+        self.len_bytes
+    }
+}
+
+impl ChunkReader for Part {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(self.read_at(start..self.len_bytes)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let end = start.checked_add(length as u64);
+        let end = end.ok_or_else(|| ParquetError::General("an offset overflows".to_owned()))?;
+        Ok(self.read_at(start..end)?)
+    }
+}

@@ -1,0 +1,184 @@
+//! A collected run, opened for reading.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use marey_model::table::Table;
+
+use crate::manifest::PartEntry;
+use crate::pack::{self, Pack};
+use crate::part::{Part, Source};
+use crate::{Found, Manifest, StoreError, read};
+
+/// A run with more parts does not keep their files open, of which a process may have a thousand.
+const MAX_OPEN_FILES: usize = 256;
+
+/// A collected run: its manifest, and the parts of its tables. Collecting it anew meanwhile does
+/// not touch what was opened, unless it has so many parts that their files cannot be kept open.
+#[derive(Debug)]
+pub struct Run {
+    path: PathBuf,
+    manifest: Manifest,
+    parts: BTreeMap<String, Vec<Part>>,
+    is_pack: bool,
+}
+
+impl Run {
+    /// Opens a run's folder or a pack, whatever its name, and collects nothing. Every part that the
+    /// manifest lists is there afterwards, in full length; no part has been read yet.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
+        if metadata.is_dir() { Self::open_folder(path) } else { Self::open_file(path) }
+    }
+
+    fn open_folder(path: &Path) -> Result<Self, StoreError> {
+        let mut manifest = Manifest::read(path)?.ok_or_else(|| no_manifest(path))?;
+        loop {
+            match folder_parts(path, &manifest) {
+                Ok(parts) => {
+                    return Ok(Self { path: path.to_owned(), manifest, parts, is_pack: false });
+                }
+                Err(error) => {
+                    // A collector may have replaced parts since the manifest was read.
+                    let newer = Manifest::read(path)?.ok_or_else(|| no_manifest(path))?;
+                    if newer == manifest {
+                        return Err(error);
+                    }
+                    manifest = newer;
+                }
+            }
+        }
+    }
+
+    fn open_file(path: &Path) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(StoreError::io("open", path))?;
+        let mut start = Vec::new();
+        (&file).take(4096).read_to_end(&mut start).map_err(StoreError::io("read", path))?;
+        if !start.starts_with(pack::MAGIC) {
+            let found = recognise(path, &start);
+            return Err(StoreError::NotARun { path: path.to_owned(), found });
+        }
+        let pack = Pack::open(file, path)?;
+        let manifest = pack.manifest()?;
+        let parts = open_parts(&manifest, |entry| pack.part(entry))?;
+        Ok(Self { path: path.to_owned(), manifest, parts, is_pack: true })
+    }
+
+    /// What it was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it consists of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether it is one file.
+    pub fn is_pack(&self) -> bool {
+        self.is_pack
+    }
+
+    /// The parts of a table, in order; none if it has no rows.
+    pub fn parts(&self, table: &Table) -> &[Part] {
+        self.parts.get(table.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The parts of all tables, by the name of the table.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.values().flatten()
+    }
+
+    /// A whole table in memory, as it is declared: for small ones.
+    pub fn read(&self, table: &'static Table) -> Result<RecordBatch, StoreError> {
+        read::table(&self.path, table, self.parts(table))
+    }
+}
+
+fn no_manifest(path: &Path) -> StoreError {
+    let path = path.to_owned();
+    if path.join("spool").is_dir() {
+        StoreError::Uncollected { path }
+    } else {
+        StoreError::NotARun { path, found: Found::Folder }
+    }
+}
+
+fn folder_parts(
+    run: &Path,
+    manifest: &Manifest,
+) -> Result<BTreeMap<String, Vec<Part>>, StoreError> {
+    let count: usize = manifest.tables.values().map(Vec::len).sum();
+    let keeps_open = count <= MAX_OPEN_FILES;
+    open_parts(manifest, |entry| folder_part(run, entry, keeps_open))
+}
+
+fn open_parts(
+    manifest: &Manifest,
+    open: impl Fn(&PartEntry) -> Result<Part, StoreError>,
+) -> Result<BTreeMap<String, Vec<Part>>, StoreError> {
+    let tables = manifest.tables.iter();
+    tables
+        .map(|(table, entries)| {
+            Ok((table.clone(), entries.iter().map(&open).collect::<Result<_, _>>()?))
+        })
+        .collect()
+}
+
+fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, StoreError> {
+    let broken =
+        |reason: String| StoreError::Part { run: run.to_owned(), part: entry.file.clone(), reason };
+    // Neither the file nor a folder on the way may be a link out of the run.
+    let mut path = run.to_owned();
+    for step in entry.file.split('/') {
+        path.push(step);
+        let metadata = fs::symlink_metadata(&path).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                broken("it is not there".to_owned())
+            } else {
+                StoreError::io("open", &path)(error)
+            }
+        })?;
+        if metadata.is_symlink() {
+            return Err(broken(format!("`{}` is a link", path.display())));
+        }
+    }
+    let metadata = fs::metadata(&path).map_err(StoreError::io("open", &path))?;
+    if !metadata.is_file() {
+        return Err(broken("it is no file".to_owned()));
+    }
+    if metadata.len() != entry.bytes {
+        return Err(broken(length_mismatch(metadata.len(), entry.bytes)));
+    }
+    let source = if keeps_open {
+        let file = File::open(&path).map_err(StoreError::io("open", &path))?;
+        Source::Open(Arc::new(file), 0)
+    } else {
+        Source::Path(path)
+    };
+    Ok(Part { name: entry.file.clone(), rows: entry.rows, len_bytes: entry.bytes, source })
+}
+
+pub(crate) fn length_mismatch(found_bytes: u64, listed_bytes: u64) -> String {
+    format!("it has {found_bytes} bytes and should have {listed_bytes}")
+}
+
+/// What a file is, by its first bytes, and by its name where these do not tell.
+fn recognise(path: &Path, start: &[u8]) -> Found {
+    let contains = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
+    let is_named_profile =
+        || path.extension().is_some_and(|ending| ending.as_encoded_bytes().starts_with(b"hatchet"));
+    match start.trim_ascii_start() {
+        text if text.starts_with(&marey_model::spool::MAGIC) => Found::Spool,
+        text if text.starts_with(b"PAR1") => Found::Parquet,
+        text if text.starts_with(b"[") && contains(b"\"frame\"") => Found::Profile,
+        text if text.starts_with(b"{") && contains(b"\"traceEvents\"") => Found::ChromeTrace,
+        text if text.starts_with(b"{") && contains(b"\"schema_version\"") => Found::Manifest,
+        _ if is_named_profile() => Found::Profile,
+        _ => Found::File,
+    }
+}

@@ -1,0 +1,204 @@
+//! Collecting again: what was there before stays, nothing stands twice, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, SessionEvent};
+use marey_model::table::stored;
+use marey_store::{Run, collect, needs_collecting, open};
+use proptest::prelude::*;
+
+use super::spools::{
+    INNER, OUTER, Recorded, STEP, bytes, head, random_spool, session, spans, thread, values,
+};
+use super::tables::Tables;
+
+fn program(pid: u64) -> Vec<Frame> {
+    let mut frames = head(pid);
+    frames.extend([
+        spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]),
+        values(0, &[(OUTER, 50, MetricValue::Int(1))]),
+        session(0, SessionEvent::Phase(1), 60),
+    ]);
+    frames.extend(thread(1));
+    frames.extend([
+        spans(1, 1, &[(STEP, 65, 70)]),
+        Frame::Open { thread: 0, spans: vec![(OUTER, 80)] },
+        session(0, SessionEvent::Finalized, 90),
+        Frame::End,
+    ]);
+    frames
+}
+
+/// Every table of a run is the same as of another one, to the last id.
+fn assert_same(run: &Run, other: &Run) {
+    for table in stored::ALL {
+        assert_eq!(run.read(table).unwrap(), other.read(table).unwrap(), "{}", table.name);
+    }
+    assert_eq!(run.manifest().processes, other.manifest().processes);
+    assert_eq!(run.manifest().losses, other.manifest().losses);
+}
+
+fn opened(recorded: &Recorded) -> Run {
+    open(recorded.path(), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn a_second_collection_adds_only_what_is_new() {
+    let recorded = Recorded::of(&[&program(100)]);
+    let before = opened(&recorded);
+    assert!(!needs_collecting(recorded.path()).unwrap());
+    recorded.spool(101, &program(101));
+    assert!(needs_collecting(recorded.path()).unwrap());
+    let collected = collect(recorded.path(), &mut |_| ()).unwrap();
+    assert_eq!((collected.spools, collected.events), (1, 4));
+
+    let after = Run::open(recorded.path()).unwrap();
+    for (table, parts) in &before.manifest().tables {
+        assert!(after.manifest().tables[table].starts_with(parts), "{table}");
+    }
+    // Its names were there already.
+    assert_eq!(after.manifest().tables["strings"], before.manifest().tables["strings"]);
+    assert_eq!(after.manifest().tables["contexts"], before.manifest().tables["contexts"]);
+    assert_same(&after, &opened(&Recorded::of(&[&program(100), &program(101)])));
+}
+
+#[test]
+fn a_spool_that_grows_ends_as_if_collected_once() {
+    let frames = program(100);
+    let once = opened(&Recorded::of(&[&frames]));
+    for frames_before in 0..=frames.len() {
+        let recorded = Recorded::new();
+        let recording = recorded.recording();
+        recorded.spool(100, &frames[..frames_before]);
+        let early = opened(&recorded);
+        let is_whole = frames_before == frames.len();
+        assert_eq!(recorded.spool_path(100).exists(), !is_whole);
+        assert_eq!(early.manifest().spools[0].is_whole, is_whole);
+        assert!(!needs_collecting(recorded.path()).unwrap());
+        if !is_whole {
+            recorded.spool(100, &frames);
+        }
+        let late = opened(&recorded);
+        assert_same(&late, &once);
+        drop(recording);
+    }
+}
+
+#[test]
+fn a_spool_of_a_dead_process_is_whole_however_it_ends() {
+    let mut frames = program(100);
+    frames.pop();
+    let recorded = Recorded::new();
+    let recording = recorded.recording();
+    recorded.spool(100, &frames);
+    opened(&recorded);
+    assert!(recorded.spool_path(100).exists());
+    drop(recording);
+    assert!(needs_collecting(recorded.path()).unwrap());
+    let run = opened(&recorded);
+    assert!(!recorded.spool_path(100).exists());
+    assert!(run.manifest().spools[0].is_whole);
+    assert!(!run.manifest().processes[0].is_complete);
+    assert_eq!(Tables::of(&run, 100).spans().len(), 4);
+}
+
+#[test]
+fn a_name_that_is_used_again_is_another_spool() {
+    let recorded = Recorded::of(&[&program(100)]);
+    opened(&recorded);
+    let mut later = program(100);
+    if let Frame::Process(process) = &mut later[0] {
+        process.start_unix_nanos += 1;
+    }
+    recorded.spool(100, &later);
+    let run = opened(&recorded);
+    assert_eq!(run.read(&stored::PROCESSES).unwrap().num_rows(), 2);
+    assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 8);
+    assert!(!needs_collecting(recorded.path()).unwrap());
+}
+
+#[test]
+fn a_collector_that_dies_leaves_a_run_that_opens() {
+    let spool = bytes(&program(100));
+    let recorded = Recorded::of(&[&program(100)]);
+    let run = opened(&recorded);
+    let manifest = recorded.path().join("manifest.json");
+
+    // After the manifest was swapped, before the spool was removed.
+    fs::write(recorded.spool_path(100), &spool).unwrap();
+    assert!(!needs_collecting(recorded.path()).unwrap());
+    assert_same(&opened(&recorded), &run);
+    collect(recorded.path(), &mut |_| ()).unwrap();
+    assert!(!recorded.spool_path(100).exists());
+    fs::write(recorded.spool_path(100), &spool).unwrap();
+
+    // After the parts got their names, before there was a manifest; and before they got them.
+    fs::remove_file(&manifest).unwrap();
+    fs::write(recorded.path().join("tables/spans/.part-9.xyz"), "half").unwrap();
+    fs::write(recorded.path().join("tables/spans/part-90.parquet"), "older").unwrap();
+    assert_same(&opened(&recorded), &run);
+    assert_eq!(files(&recorded.path().join("tables/spans")), 1);
+
+    // The same in a second collection: the old manifest still holds.
+    let old = fs::read(&manifest).unwrap();
+    recorded.spool(101, &program(101));
+    let both = opened(&recorded);
+    fs::write(&manifest, old).unwrap();
+    assert_same(&Run::open(recorded.path()).unwrap(), &run);
+    recorded.spool(101, &program(101));
+    assert_same(&opened(&recorded), &both);
+    assert_eq!(files(&recorded.path().join("tables/spans")), 2);
+}
+
+fn files(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// Runs the test below in a process of its own, where the variable is set.
+#[test]
+fn spools_are_kept_where_that_is_asked_for() {
+    let this = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(this)
+        .args(["--exact", "collect::again::a_kept_spool_is_not_collected_again", "--ignored"])
+        .env(marey_model::env::KEEP_SPOOL, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[test]
+#[ignore = "it needs the variable that the test above sets"]
+fn a_kept_spool_is_not_collected_again() {
+    let recorded = Recorded::of(&[&program(100)]);
+    let run = opened(&recorded);
+    assert!(recorded.spool_path(100).exists());
+    assert!(!needs_collecting(recorded.path()).unwrap());
+    assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, 0);
+    assert_same(&opened(&recorded), &run);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_spool_collected_in_two_goes_is_as_if_in_one(
+        frames in random_spool(100),
+        cut in 0.0..1.0,
+    ) {
+        let bytes = bytes(&frames);
+        let once = Recorded::of(&[&frames]);
+        let once = opened(&once);
+
+        let twice = Recorded::new();
+        let recording = twice.recording();
+        let cut = (bytes.len() as f64 * cut) as usize;
+        fs::write(twice.spool_path(100), &bytes[..cut]).unwrap();
+        opened(&twice);
+        fs::write(twice.spool_path(100), &bytes).unwrap();
+        drop(recording);
+        assert_same(&opened(&twice), &once);
+    }
+}

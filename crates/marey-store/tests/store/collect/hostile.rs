@@ -1,0 +1,129 @@
+//! Spools that are cut off, damaged, or none.
+
+use std::fs;
+
+use marey_model::spool::{Broken, Frame, SpoolError};
+use marey_model::table::stored::SPANS;
+use marey_store::{Progress, Run, StoreError, collect, needs_collecting, open};
+
+use super::model::expected;
+use super::spools::{INNER, OUTER, Recorded, bytes, head, spans, thread};
+use super::tables::Tables;
+
+#[test]
+fn every_truncation_of_the_last_frames_opens() {
+    let mut frames = head(100);
+    frames.push(spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]));
+    let sure = frames.len();
+    frames.extend(thread(1));
+    frames.extend([spans(1, 1, &[(INNER, 50, 60)]), Frame::End]);
+    let ends: Vec<usize> = (0..=frames.len()).map(|count| bytes(&frames[..count]).len()).collect();
+    let whole = bytes(&frames);
+    for cut in ends[sure]..=whole.len() {
+        let recorded = Recorded::new();
+        fs::write(recorded.spool_path(100), &whole[..cut]).unwrap();
+        let collected = collect(recorded.path(), &mut |_| ()).unwrap();
+        let intact = ends.iter().rposition(|&end| end <= cut).unwrap();
+        assert_eq!(collected.bytes, ends[intact] as u64);
+        assert_eq!(collected.torn_bytes, (cut - ends[intact]) as u64);
+        assert!(collected.broken.is_empty());
+
+        let run = Run::open(recorded.path()).unwrap();
+        assert_eq!(Tables::of(&run, 100).spans(), expected(&frames[..intact]).spans);
+        let spool = &run.manifest().spools[0];
+        assert_eq!(spool.bytes + spool.torn_bytes, cut as u64);
+        assert_eq!(run.manifest().processes[0].is_complete, cut == whole.len());
+    }
+}
+
+#[test]
+fn what_comes_before_a_frame_that_cannot_be_is_kept() {
+    let mut frames = head(100);
+    frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
+    let sure_bytes = bytes(&frames).len();
+    // A thread that nobody has introduced.
+    frames.extend([spans(7, 1, &[(OUTER, 50, 60)]), Frame::End]);
+    let recorded = Recorded::of(&[&frames]);
+    let collected = collect(recorded.path(), &mut |_| ()).unwrap();
+    let [broken] = collected.broken.as_slice() else { panic!("{collected:?}") };
+    assert_eq!(broken.name, "100-0.spool");
+    assert_eq!(broken.lost_bytes, (bytes(&frames).len() - sure_bytes) as u64);
+    let is_named =
+        matches!(broken.reason, SpoolError::Broken { reason: Broken::NoSuchThread(7), .. });
+    assert!(is_named, "{broken:?}");
+    assert_eq!((collected.bytes, collected.torn_bytes), (sure_bytes as u64, broken.lost_bytes));
+
+    // It is kept, and nothing is tried a second time.
+    assert!(recorded.spool_path(100).exists());
+    assert!(!needs_collecting(recorded.path()).unwrap());
+    let run = open(recorded.path(), &mut |_| ()).unwrap();
+    assert_eq!(Tables::of(&run, 100).spans().len(), 1);
+}
+
+#[test]
+fn a_file_that_is_no_spool_does_not_keep_the_others_from_being_read() {
+    let mut frames = head(100);
+    frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
+    let recorded = Recorded::of(&[&frames]);
+    for (pid, text) in
+        [(7, &b"something else, long enough"[..]), (8, b"MAREYSPL\x09\0\0\0"), (9, b"")]
+    {
+        fs::write(recorded.spool_path(pid), text).unwrap();
+    }
+    fs::write(recorded.path().join("spool/notes.txt"), "no spool by its name").unwrap();
+    let collected = collect(recorded.path(), &mut |_| ()).unwrap();
+    assert_eq!((collected.spools, collected.torn_bytes), (4, 27 + 12));
+    let reasons: Vec<_> = collected.broken.iter().map(|broken| &broken.reason).collect();
+    let are_named =
+        matches!(reasons[..], [SpoolError::NotASpool, SpoolError::Version { found: 9 }]);
+    assert!(are_named, "{reasons:?}");
+    let run = open(recorded.path(), &mut |_| ()).unwrap();
+    assert_eq!(Tables::of(&run, 100).spans().len(), 1);
+    assert_eq!(Tables::of(&run, 7).spans().len(), 0);
+}
+
+#[test]
+fn times_at_the_ends_of_the_world_are_rows_like_any_others() {
+    let mut frames = head(100);
+    let ends = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
+    for start in ends {
+        frames.extend(ends.map(|end| spans(0, 1, &[(INNER, start, end), (OUTER, end, start)])));
+    }
+    let run = open(Recorded::of(&[&frames]).path(), &mut |_| ()).unwrap();
+    let tables = Tables::of(&run, 100);
+    assert_eq!(tables.spans().len(), 2 * ends.len() * ends.len());
+    assert!(tables.spans().is_sorted_by_key(|row| row.start_nanos));
+    assert!(tables.rollups().iter().all(|row| row.self_nanos >= 0));
+}
+
+#[test]
+fn what_is_no_run_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = collect(folder.path(), &mut |_| ()).unwrap_err();
+    assert!(matches!(error, StoreError::NotARun { .. }), "{error}");
+    assert!(open(&folder.path().join("nowhere"), &mut |_| ()).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_recording_without_a_spool_is_an_empty_run() {
+    let recorded = Recorded::new();
+    let run = open(recorded.path(), &mut |_| ()).unwrap();
+    assert_eq!(run.read(&SPANS).unwrap().num_rows(), 0);
+    assert!(!needs_collecting(recorded.path()).unwrap());
+}
+
+#[test]
+fn progress_rises_to_the_whole() {
+    let mut frames = head(100);
+    let some: Vec<_> = (0..20_000).map(|at| (OUTER, at * 1_000_003, at * 1_000_003 + 7)).collect();
+    frames.extend(some.chunks(1_000).cycle().take(600).map(|some| spans(0, 1, some)));
+    let recorded = Recorded::of(&[&frames, &head(101)]);
+    let mut told: Vec<Progress> = Vec::new();
+    let collected = collect(recorded.path(), &mut |progress| told.push(progress)).unwrap();
+    let last = *told.last().unwrap();
+    assert!(told.len() > 4 && told.is_sorted_by_key(|now| (now.done_bytes, now.events)));
+    assert!(told.iter().any(|now| now.events > 0 && now.events < collected.events));
+    assert_eq!((last.done_bytes, last.events), (last.total_bytes, 600_000));
+    assert_eq!(last.total_bytes, collected.bytes);
+}

@@ -1,0 +1,262 @@
+//! What the rows mean.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, SessionEvent};
+use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
+use marey_store::Run;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::spools::{
+    INNER, LOSS, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
+};
+use super::tables::{Place, Tables, column, ids, ints, text};
+
+fn collected(recorded: &Recorded) -> Run {
+    marey_store::open(recorded.path(), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn a_program_reads_as_it_ran() {
+    let mut frames = head(100);
+    frames.extend([
+        // Two steps in a scope, the second with something inside, and a module on its own.
+        spans(0, 1, &[(STEP, 1_010, 1_020), (INNER, 1_032, 1_036)]),
+        values(0, &[(STEP, 1_037, MetricValue::Float(0.5))]),
+        spans(0, 1, &[(STEP, 1_030, 1_040), (OUTER, 1_000, 1_050), (4, 1_060, 1_061)]),
+        Frame::End,
+    ]);
+    let recorded = Recorded::of(&[&frames]);
+    let run = collected(&recorded);
+    let tables = Tables::of(&run, 100);
+    let spans: Vec<_> = tables
+        .spans()
+        .into_iter()
+        .map(|row| {
+            let times = (row.start_nanos - UNIX, row.duration_nanos, row.children_nanos);
+            (times, row.place.path.join("/"))
+        })
+        .collect();
+    let path = str::to_owned;
+    assert_eq!(
+        spans,
+        [
+            ((1_000, 50, 24), path("scope outer")),
+            ((1_010, 10, 0), path("scope outer/step step")),
+            ((1_030, 10, 0), path("scope outer/step step")),
+            ((1_032, 4, 0), path("scope outer/module inner")),
+            ((1_060, 1, 0), path("module inner")),
+        ]
+    );
+    let numbers: Vec<_> = tables.steps().iter().map(|step| (step.0 - UNIX, step.3)).collect();
+    assert_eq!(numbers, [(1_010, 0), (1_030, 1)]);
+    assert_eq!(tables.values()[0].value, MetricValue::Float(0.5));
+    assert_eq!(tables.values()[0].name, "loss");
+    assert!(!recorded.spool_path(100).exists());
+}
+
+#[test]
+fn the_tables_about_a_process_are_right() {
+    let mut frames = head(102);
+    frames.extend([
+        session(0, SessionEvent::Phase(1), 10),
+        session(0, SessionEvent::Phase(7), 20),
+        session(3, SessionEvent::Started, 25),
+        session(0, SessionEvent::Finalized, 30),
+        session(0, SessionEvent::Started, 40),
+        Frame::Thread { thread: 0, os_id: 1000, name: "renamed".to_owned() },
+        Frame::Losses(vec![(LossCause::Nodes, 4)]),
+        Frame::Losses(vec![(LossCause::Nodes, 5), (LossCause::Spool, 0)]),
+        Frame::Clock { monotonic_nanos: 2_000_000_000, unix_nanos: UNIX + 2_000_060_000 },
+        Frame::End,
+    ]);
+    frames.splice(5..5, thread(9));
+    let run = collected(&Recorded::of(&[&frames]));
+
+    let processes = run.read(&PROCESSES).unwrap();
+    assert_eq!(ints(&processes, "pid"), [102]);
+    assert_eq!(ints(&processes, "rank"), [2]);
+    assert_eq!(text(&processes, "host", 0), "host");
+    assert_eq!(text(&processes, "argv", 0), r#"["python","a \"b\".py"]"#);
+    assert_eq!(ints(&processes, "start_nanos"), [UNIX + 102]);
+    assert_eq!(ints(&processes, "end_nanos"), [UNIX + 2_000_060_000]);
+    assert_eq!(ints(&processes, "clock_drift_nanos"), [60_000]);
+    assert!(column(&processes, "is_complete").as_boolean().value(0));
+
+    let threads = run.read(&THREADS).unwrap();
+    assert_eq!((ids(&threads, "id"), ints(&threads, "os_id")), (&[0, 1][..], &[1000, 1009][..]));
+    assert_eq!([0, 1].map(|row| text(&threads, "name", row)), ["renamed", "thread 9"]);
+
+    let unix = |nanos: i64| UNIX + nanos;
+    let sessions = run.read(&SESSIONS).unwrap();
+    assert_eq!(ids(&sessions, "session"), [0, 3, 0]);
+    assert_eq!([0, 1].map(|row| text(&sessions, "name", row)), ["/runs/0", "/runs/3"]);
+    assert_eq!(ints(&sessions, "start_nanos"), [0, 25, 40].map(unix));
+    assert_eq!(maybe_ints(&sessions, "end_nanos"), [Some(unix(30)), None, None]);
+
+    let phases = run.read(&PHASES).unwrap();
+    assert_eq!(ids(&phases, "session"), [0, 0, 0, 3, 0]);
+    assert_eq!(ids(&phases, "phase"), [0, 1, 7, 0, 0]);
+    assert_eq!(ints(&phases, "start_nanos"), [0, 10, 20, 25, 40].map(unix));
+    let ends = [Some(10), Some(20), Some(30), None, None];
+    assert_eq!(maybe_ints(&phases, "end_nanos"), ends.map(|end| end.map(unix)));
+
+    let losses = run.read(&LOSSES).unwrap();
+    assert_eq!((text(&losses, "cause", 0).as_str(), ints(&losses, "count")), ("nodes", &[5][..]));
+    assert_eq!(run.manifest().losses, BTreeMap::from([("nodes".to_owned(), 5)]));
+    let process = &run.manifest().processes[0];
+    assert_eq!(process.clocks, [[0, UNIX], [2_000_000_000, UNIX + 2_000_060_000]]);
+}
+
+fn maybe_ints(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
+    column(batch, name).as_primitive::<Int64Type>().iter().collect()
+}
+
+#[test]
+fn what_is_open_ends_with_its_session_or_the_spool() {
+    let mut frames = head(100);
+    frames.extend([
+        session(1, SessionEvent::Started, 5),
+        Frame::Open { thread: 0, spans: vec![(OUTER, 2), (STEP, 10)] },
+        session(1, SessionEvent::Finalized, 30),
+        Frame::Open { thread: 0, spans: vec![(OUTER, 2), (INNER, 12)] },
+        spans(0, 1, &[(INNER, 12, 35)]),
+        Frame::Clock { monotonic_nanos: 100, unix_nanos: UNIX + 100 },
+    ]);
+    let run = collected(&Recorded::of(&[&frames]));
+    let open: Vec<_> = Tables::of(&run, 100)
+        .spans()
+        .into_iter()
+        .map(|row| {
+            let times = (row.start_nanos - UNIX, row.duration_nanos, row.children_nanos);
+            (times, row.sessions, row.is_open)
+        })
+        .collect();
+    assert_eq!(
+        open,
+        [
+            // Session 1 was not there when the outer scope was entered.
+            ((2, 98, 23), 1, true),
+            ((10, 20, 0), 2, true),
+            ((12, 23, 0), 1, false),
+        ]
+    );
+}
+
+#[test]
+fn processes_share_the_ids_of_names() {
+    let program = |pid| {
+        let mut frames = head(pid);
+        frames.push(spans(0, 1, &[(OUTER, 1, 2)]));
+        frames
+    };
+    let one = collected(&Recorded::of(&[&program(100)]));
+    let two = collected(&Recorded::of(&[&program(100), &program(101)]));
+    let of_two = [100, 101].map(|pid| Tables::of(&two, pid));
+    assert_eq!(of_two[0].context_count(), Tables::of(&one, 100).context_count());
+    assert_eq!(of_two[0].spans(), of_two[1].spans());
+    assert_eq!(ids(&two.read(&THREADS).unwrap(), "id"), [0, 1]);
+}
+
+/// The nodes of a stack of scopes, from the outside in.
+const STACK: [u32; 2] = [OUTER, INNER];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// A program that enters and leaves scopes: children are what lies inside, and self time over
+    /// all spans is the time in which the program was in some scope.
+    #[test]
+    fn self_time_is_what_the_children_leave(
+        turns in vec((any::<bool>(), 1_i64..40_000_000), 1..120),
+    ) {
+        let (mut stack, mut left, mut now, mut busy) = (Vec::new(), Vec::new(), 0, 0);
+        for (enters, nanos) in turns {
+            busy += if stack.is_empty() { 0 } else { nanos };
+            now += nanos;
+            if enters && stack.len() < STACK.len() {
+                stack.push((STACK[stack.len()], now));
+            } else if let Some((node, start)) = stack.pop() {
+                left.push((node, start, now));
+            }
+        }
+        let mut frames = head(100);
+        frames.push(Frame::Open { thread: 0, spans: stack.clone() });
+        frames.extend(left.chunks(7).map(|some| spans(0, 1, some)));
+        // What was open in between may have been left since.
+        frames.push(Frame::Open { thread: 0, spans: stack });
+        frames.push(Frame::Clock { monotonic_nanos: now, unix_nanos: UNIX + now });
+        let run = collected(&Recorded::of(&[&frames]));
+        let tables = Tables::of(&run, 100);
+        for row in tables.spans() {
+            let end = row.start_nanos + row.duration_nanos;
+            let is_inside = |(node, start, _): &&(u32, i64, i64)| {
+                *node == INNER && (row.start_nanos..end).contains(&(UNIX + start))
+            };
+            let is_outer = row.place.path.len() == 1;
+            let inside = left.iter().filter(is_inside).map(|(_, start, end)| end - start);
+            if is_outer && !row.is_open {
+                prop_assert_eq!(row.children_nanos, inside.sum::<i64>());
+            }
+        }
+        let own: i64 =
+            tables.spans().iter().map(|row| row.duration_nanos - row.children_nanos).sum();
+        prop_assert_eq!(own, busy);
+        for level in [0, 1 << 20, 1 << 40] {
+            let rows = tables.rollups().into_iter().filter(|row| row.bucket_nanos == level);
+            prop_assert_eq!(rows.map(|row| row.self_nanos).sum::<i64>(), busy);
+        }
+    }
+
+    /// However a run is cut into phases, all of them together are the run without.
+    #[test]
+    fn phases_lose_nothing(
+        starts in vec((select(vec![OUTER, INNER, STEP]), 0_i64..1_000_000), 1..40),
+        cuts in vec(0_usize..40, 0..12),
+    ) {
+        let row = |&(node, start)| spans(0, 1, &[(node, start, start + 1_000)]);
+        let whole: Vec<Frame> = starts.iter().map(row).collect();
+        let mut cut = whole.clone();
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+        cuts.sort_unstable();
+        for (number, &at) in cuts.iter().enumerate().rev() {
+            let phase = SessionEvent::Phase(number as u32 + 1);
+            cut.insert(at, session(0, phase, 1_000_000));
+        }
+        let [whole, cut] = [whole, cut].map(|frames| {
+            let frames: Vec<_> = head(100).into_iter().chain(frames).collect();
+            collected(&Recorded::of(&[&frames]))
+        });
+        let [whole, cut] = [&whole, &cut].map(|run| Tables::of(run, 100));
+        prop_assert_eq!(whole.rollups(), cut.rollups());
+        let mut by_phase: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut rows = cut.spans();
+        for row in &mut rows {
+            *by_phase.entry(std::mem::take(&mut row.phase)).or_default() += 1;
+        }
+        prop_assert_eq!(whole.spans(), rows);
+        let bounds: Vec<_> =
+            [0].into_iter().chain(cuts).chain([starts.len()]).collect();
+        for (phase, window) in (0..).zip(bounds.windows(2)) {
+            let expected = window[1] - window[0];
+            prop_assert_eq!(by_phase.get(&phase).copied().unwrap_or(0), expected);
+        }
+    }
+}
+
+#[test]
+fn a_metric_has_its_own_name_and_the_place_of_its_node() {
+    let mut frames = head(100);
+    frames.push(values(0, &[(0, 7, MetricValue::Int(3))]));
+    let run = collected(&Recorded::of(&[&frames]));
+    let row = Tables::of(&run, 100).values().remove(0);
+    assert_eq!(row.place, Place { thread: "thread 0".to_owned(), path: Vec::new() });
+    assert_eq!((row.name.as_str(), row.time_nanos), ("loss", UNIX + 7));
+    assert_eq!(LOSS, 4);
+}

@@ -1,0 +1,9 @@
+//! From spools to tables.
+
+mod again;
+mod hostile;
+mod meaning;
+mod model;
+mod random;
+mod spools;
+mod tables;

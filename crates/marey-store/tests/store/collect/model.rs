@@ -1,0 +1,216 @@
+//! What the tables of a spool should hold, worked out the slow way.
+
+use std::collections::BTreeMap;
+
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Frame, NodeDef, SessionEvent, Span};
+
+use super::spools::UNIX;
+use super::tables::{Place, SpanRow, ValueRow};
+
+/// The spans and values of a spool, sorted as in its tables.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    pub(crate) spans: Vec<SpanRow>,
+    pub(crate) values: Vec<ValueRow>,
+}
+
+/// What a session was at a frame.
+#[derive(Clone, Debug)]
+struct Session {
+    phase: u32,
+    /// When it started or stopped to record, and whether it recorded from then on.
+    turns: Vec<(i64, bool)>,
+}
+
+#[derive(Default)]
+struct Model<'a> {
+    texts: BTreeMap<u32, &'a str>,
+    threads: BTreeMap<u32, &'a str>,
+    nodes: BTreeMap<(u32, u32), NodeDef>,
+    sessions: BTreeMap<u32, Session>,
+    open: BTreeMap<u32, Vec<(u32, i64)>>,
+    /// Thread, node and duration of the spans so far.
+    earlier: Vec<(u32, u32, i64)>,
+    expected: Expected,
+}
+
+pub(crate) fn expected(frames: &[Frame]) -> Expected {
+    let mut model = Model::default();
+    for frame in frames {
+        model.add(frame);
+    }
+    let last_nanos = frames.iter().flat_map(times).max().unwrap();
+    model.add_open(u64::MAX, last_nanos);
+    model.expected.spans.sort_by_key(|span| span.start_nanos);
+    model.expected.values.sort_by_key(|value| value.time_nanos);
+    model.expected
+}
+
+impl<'a> Model<'a> {
+    fn add(&mut self, frame: &'a Frame) {
+        match frame {
+            Frame::Strings { first, texts } => {
+                self.texts.extend((*first..).zip(texts.iter().map(String::as_str)));
+            }
+            Frame::Thread { thread, name, .. } => {
+                self.threads.insert(*thread, name);
+            }
+            Frame::Nodes { thread, first, nodes } => {
+                let numbers = (*first..).map(|node| (*thread, node));
+                self.nodes.extend(numbers.zip(nodes.iter().copied()));
+            }
+            Frame::Open { thread, spans } => {
+                self.open.insert(*thread, spans.clone());
+            }
+            Frame::Session { session, event, time_nanos, .. } => {
+                self.turn(*session, *event, *time_nanos);
+            }
+            Frame::Spans { thread, sessions, spans } => {
+                for span in spans {
+                    self.add_span(*thread, *sessions, span);
+                }
+            }
+            Frame::Values { thread, sessions, values } => {
+                for value in values {
+                    let row = ValueRow {
+                        time_nanos: UNIX + value.time_nanos,
+                        place: self.place(*thread, value.node),
+                        name: self.texts[&value.metric].to_owned(),
+                        sessions: *sessions,
+                        phase: self.phase(*sessions),
+                        value: as_stored(&value.value),
+                    };
+                    self.expected.values.push(row);
+                }
+            }
+            Frame::Process(_) | Frame::Clock { .. } | Frame::Losses(_) | Frame::End => {}
+        }
+    }
+
+    fn add_span(&mut self, thread: u32, sessions: u64, span: &Span) {
+        let node = (thread, span.node);
+        let duration_nanos = span.duration_nanos().cast_signed();
+        // Its children are what came since the last span of its node.
+        let since = self.earlier.iter().rposition(|span| (span.0, span.1) == node);
+        let children_nanos = self.children_nanos(node, since.map_or(0, |at| at + 1));
+        self.earlier.push((thread, span.node, duration_nanos));
+        self.expected.spans.push(SpanRow {
+            start_nanos: UNIX + span.start_nanos,
+            duration_nanos,
+            children_nanos: children_nanos.min(duration_nanos),
+            place: self.place(thread, span.node),
+            sessions,
+            phase: self.phase(sessions),
+            is_open: false,
+        });
+        let open = self.open.entry(thread).or_default();
+        if open.last().is_some_and(|scope| scope.1 >= span.start_nanos) {
+            open.retain(|scope| *scope != (span.node, span.start_nanos));
+        }
+    }
+
+    fn children_nanos(&self, (thread, node): (u32, u32), since: usize) -> i64 {
+        let is_child = |&&(its_thread, its_node, _): &&(u32, u32, i64)| {
+            let parent = self.nodes[&(its_thread, its_node)].parent;
+            its_thread == thread && parent == node && parent != its_node
+        };
+        self.earlier[since..].iter().filter(is_child).map(|child| child.2).sum()
+    }
+
+    fn add_open(&mut self, sessions: u64, until_nanos: i64) {
+        for (thread, scopes) in self.open.clone() {
+            let mut inner: Option<(u32, i64)> = None;
+            for (number, start_nanos) in scopes.into_iter().rev() {
+                let node = (thread, number);
+                let seen = self.recording_at(sessions, start_nanos);
+                if seen == 0 {
+                    continue;
+                }
+                let duration_nanos = (until_nanos - start_nanos).max(0);
+                let since = self.earlier.iter().rposition(|span| (span.0, span.1) == node);
+                let ended_nanos = self.children_nanos(node, since.map_or(0, |at| at + 1));
+                let open_nanos = inner.filter(|inner| inner.0 == number).map_or(0, |inner| inner.1);
+                self.expected.spans.push(SpanRow {
+                    start_nanos: UNIX + start_nanos,
+                    duration_nanos,
+                    children_nanos: (ended_nanos + open_nanos).min(duration_nanos),
+                    place: self.place(thread, number),
+                    sessions: seen,
+                    phase: self.phase(seen),
+                    is_open: true,
+                });
+                let about = self.nodes[&node];
+                inner = (about.kind != NodeKind::Root).then_some((about.parent, duration_nanos));
+            }
+        }
+    }
+
+    fn turn(&mut self, number: u32, event: SessionEvent, time_nanos: i64) {
+        if event == SessionEvent::Started {
+            let session = Session { phase: 0, turns: vec![(time_nanos, true)] };
+            self.sessions.insert(number, session);
+        }
+        if event == SessionEvent::Finalized && self.sessions.contains_key(&number) {
+            self.add_open(1 << number, time_nanos);
+            self.sessions.remove(&number);
+        }
+        let Some(session) = self.sessions.get_mut(&number) else { return };
+        match event {
+            SessionEvent::Phase(phase) => session.phase = phase,
+            SessionEvent::Activated => session.turns.push((time_nanos, true)),
+            SessionEvent::Deactivated => session.turns.push((time_nanos, false)),
+            SessionEvent::Started | SessionEvent::Finalized => {}
+        }
+    }
+
+    fn phase(&self, sessions: u64) -> u32 {
+        self.sessions.get(&sessions.trailing_zeros()).map_or(0, |session| session.phase)
+    }
+
+    fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
+        let is_recording = |session: &Session| {
+            let turn = session.turns.iter().rfind(|turn| turn.0 <= time_nanos);
+            turn.is_some_and(|turn| turn.1)
+        };
+        let masks = self.sessions.iter().filter(|(_, session)| is_recording(session));
+        masks.map(|(number, _)| sessions & (1 << number)).sum()
+    }
+
+    fn place(&self, thread: u32, mut node: u32) -> Place {
+        let mut path = Vec::new();
+        while let def = self.nodes[&(thread, node)]
+            && def.kind != NodeKind::Root
+        {
+            path.push(format!("{} {}", def.kind.as_str(), self.texts[&def.name]));
+            node = def.parent;
+        }
+        path.reverse();
+        Place { thread: self.threads[&thread].to_owned(), path }
+    }
+}
+
+/// Whole numbers of a list are stored as real ones.
+fn as_stored(value: &MetricValue) -> MetricValue {
+    match value {
+        MetricValue::Ints(values) => {
+            MetricValue::Floats(values.iter().map(|&value| value as f64).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Every moment that a frame tells of.
+fn times(frame: &Frame) -> Vec<i64> {
+    match frame {
+        Frame::Clock { monotonic_nanos, .. } => vec![*monotonic_nanos],
+        Frame::Spans { spans, .. } => {
+            spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]).collect()
+        }
+        Frame::Values { values, .. } => values.iter().map(|value| value.time_nanos).collect(),
+        Frame::Open { spans, .. } => spans.iter().map(|span| span.1).collect(),
+        Frame::Session { time_nanos, .. } => vec![*time_nanos],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Any spool becomes the tables that it should.
+
+use std::collections::BTreeMap;
+
+use marey_model::sketch::Sketch;
+use proptest::prelude::*;
+
+use super::model::{Expected, expected};
+use super::spools::{Recorded, UNIX, random_spool};
+use super::tables::{Place, RollupRow, SpanRow, Tables};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tables_hold_what_the_frames_say(
+        first in random_spool(100),
+        second in random_spool(101),
+    ) {
+        let recorded = Recorded::of(&[&first, &second]);
+        let run = marey_store::open(recorded.path(), &mut |_| ()).unwrap();
+        for (pid, frames) in [(100, &first), (101, &second)] {
+            let expected = expected(frames);
+            let tables = Tables::of(&run, pid);
+            prop_assert_eq!(&tables.spans(), &expected.spans);
+            prop_assert_eq!(&tables.values(), &expected.values);
+            check_steps(&tables, &expected)?;
+            check_rollups(&tables.rollups(), &expected.spans, pid)?;
+        }
+    }
+}
+
+fn check_steps(tables: &Tables, expected: &Expected) -> Result<(), TestCaseError> {
+    let is_step = |span: &&SpanRow| span.place.path.last().is_some_and(|at| at == "step step");
+    let steps = expected.spans.iter().filter(is_step).zip(0..);
+    let steps: Vec<_> = steps
+        .map(|(span, at)| (span.start_nanos, span.duration_nanos, span.place.clone(), at))
+        .collect();
+    prop_assert_eq!(tables.steps(), steps);
+    Ok(())
+}
+
+/// Count, total and self time.
+type Sums = (i64, i64, i64);
+
+/// Each level says the same of the spans, bucket by bucket and in the sum.
+fn check_rollups(rows: &[RollupRow], spans: &[SpanRow], pid: i64) -> Result<(), TestCaseError> {
+    let order = |row: &RollupRow| (row.bucket_nanos, row.start_nanos);
+    prop_assert!(rows.is_sorted_by_key(order));
+    let mut levels: BTreeMap<i64, Vec<&RollupRow>> = BTreeMap::from([(0, Vec::new())]);
+    for row in rows {
+        prop_assert!(row.total_nanos >= row.self_nanos && row.self_nanos >= 0, "{row:?}");
+        prop_assert_eq!(row.sketch.is_some(), row.bucket_nanos == 0);
+        prop_assert_eq!(row.extremes_nanos.is_some(), row.count > 0);
+        levels.entry(row.bucket_nanos).or_default().push(row);
+    }
+    for (bucket_nanos, rows) in levels {
+        prop_assert_eq!(sums_of_rows(&rows), sums_of_spans(spans), "{} ns", bucket_nanos);
+        if bucket_nanos == 0 {
+            prop_assert!(rows.iter().all(|row| row.start_nanos == UNIX + pid));
+            prop_assert_eq!(sketches_of_rows(&rows), sketches_of_spans(spans));
+        } else {
+            prop_assert!(rows.iter().all(|row| row.start_nanos % bucket_nanos == 0));
+            prop_assert_eq!(buckets_of_rows(&rows), buckets_of_spans(spans, bucket_nanos));
+        }
+    }
+    Ok(())
+}
+
+fn sums_of_rows(rows: &[&RollupRow]) -> BTreeMap<Place, Sums> {
+    let rows = rows.iter();
+    add_up(rows.map(|row| (row.place.clone(), (row.count, row.total_nanos, row.self_nanos))))
+}
+
+fn sums_of_spans(spans: &[SpanRow]) -> BTreeMap<Place, Sums> {
+    let sums = |span: &SpanRow| (1, span.duration_nanos, span.duration_nanos - span.children_nanos);
+    add_up(spans.iter().map(|span| (span.place.clone(), sums(span))))
+}
+
+fn sketches_of_rows(rows: &[&RollupRow]) -> BTreeMap<Place, Sketch> {
+    let mut sketches: BTreeMap<Place, Sketch> = BTreeMap::new();
+    for row in rows {
+        sketches.entry(row.place.clone()).or_default().merge(row.sketch.as_ref().unwrap());
+    }
+    sketches
+}
+
+fn sketches_of_spans(spans: &[SpanRow]) -> BTreeMap<Place, Sketch> {
+    let mut sketches: BTreeMap<Place, Sketch> = BTreeMap::new();
+    for span in spans {
+        let sketch = sketches.entry(span.place.clone()).or_default();
+        sketch.add(span.duration_nanos.cast_unsigned());
+    }
+    sketches
+}
+
+/// Count, total time, shortest and longest, by place and start of the bucket.
+type Buckets = BTreeMap<(Place, i64), (i64, i64, Option<(i64, i64)>)>;
+
+fn buckets_of_rows(rows: &[&RollupRow]) -> Buckets {
+    let mut buckets = Buckets::new();
+    for row in rows {
+        let bucket = buckets.entry((row.place.clone(), row.start_nanos)).or_default();
+        bucket.0 += row.count;
+        bucket.1 += row.total_nanos;
+        if let Some(extremes) = row.extremes_nanos {
+            extend(&mut bucket.2, extremes);
+        }
+    }
+    buckets
+}
+
+fn buckets_of_spans(spans: &[SpanRow], bucket_nanos: i64) -> Buckets {
+    let mut buckets = Buckets::new();
+    for span in spans {
+        let (from, length) = (span.start_nanos, span.duration_nanos);
+        let first = from - from.rem_euclid(bucket_nanos);
+        let began = buckets.entry((span.place.clone(), first)).or_default();
+        began.0 += 1;
+        extend(&mut began.2, (length, length));
+        let mut start = first;
+        while start < from + length {
+            let end = (start + bucket_nanos).min(from + length);
+            buckets.entry((span.place.clone(), start)).or_default().1 += end - start.max(from);
+            start += bucket_nanos;
+        }
+    }
+    buckets
+}
+
+fn extend(extremes: &mut Option<(i64, i64)>, (min, max): (i64, i64)) {
+    let (least, most) = extremes.unwrap_or((min, max));
+    *extremes = Some((least.min(min), most.max(max)));
+}
+
+fn add_up(rows: impl Iterator<Item = (Place, Sums)>) -> BTreeMap<Place, Sums> {
+    let mut sums: BTreeMap<Place, Sums> = BTreeMap::new();
+    for (place, (count, total_nanos, self_nanos)) in rows {
+        let sum = sums.entry(place).or_default();
+        *sum = (sum.0 + count, sum.1 + total_nanos, sum.2 + self_nanos);
+    }
+    sums
+}

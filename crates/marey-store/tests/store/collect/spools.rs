@@ -1,0 +1,201 @@
+//! Runs of spools as recorders leave them, made by hand or at random.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tempfile::TempDir;
+
+/// What the wall clock said when the recorder's clock said 0.
+pub(crate) const UNIX: i64 = 1_700_000_000_000_000_000;
+
+/// Texts of every spool here; the metrics are the last two.
+const TEXTS: [&str; 6] = ["ROOT", "outer", "inner", "step", "loss", "tokens"];
+
+/// A run that has been recorded.
+pub(crate) struct Recorded {
+    folder: TempDir,
+}
+
+impl Recorded {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("spool")).unwrap();
+        Self { folder }
+    }
+
+    /// With a spool for each process, the pids counted from 100.
+    pub(crate) fn of(processes: &[&[Frame]]) -> Self {
+        let run = Self::new();
+        for (pid, frames) in (100..).zip(processes) {
+            run.spool(pid, frames);
+        }
+        run
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn spool_path(&self, pid: u32) -> PathBuf {
+        self.path().join(format!("spool/{pid}-0.spool"))
+    }
+
+    pub(crate) fn spool(&self, pid: u32, frames: &[Frame]) {
+        fs::write(self.spool_path(pid), bytes(frames)).unwrap();
+    }
+
+    /// Says that a process records, until the file is dropped.
+    pub(crate) fn recording(&self) -> File {
+        let file = File::create(self.path().join(".recording")).unwrap();
+        file.lock_shared().unwrap();
+        file
+    }
+}
+
+/// The bytes of a spool.
+pub(crate) fn bytes(frames: &[Frame]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for frame in frames {
+        writer.frame(frame).unwrap();
+    }
+    writer.get_ref().clone()
+}
+
+/// What a spool starts with: its process, a clock, texts, and a thread with some nodes.
+pub(crate) fn head(pid: u64) -> Vec<Frame> {
+    let process = Process {
+        pid,
+        rank: Some(pid - 100),
+        host: "host".to_owned(),
+        argv: vec!["python".to_owned(), "a \"b\".py".to_owned()],
+        start_unix_nanos: UNIX.cast_unsigned() + pid,
+        ..Process::default()
+    };
+    let texts = TEXTS.map(str::to_owned).to_vec();
+    let mut frames = vec![
+        Frame::Process(process),
+        Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
+        Frame::Strings { first: 0, texts },
+    ];
+    frames.extend(thread(0));
+    frames.push(session(0, SessionEvent::Started, 0));
+    frames
+}
+
+pub(crate) const OUTER: u32 = 1;
+pub(crate) const INNER: u32 = 2;
+pub(crate) const STEP: u32 = 3;
+pub(crate) const NODES: u32 = 5;
+pub(crate) const LOSS: u32 = 4;
+
+/// A thread with nodes: outer, inner and step in it, and inner without.
+pub(crate) fn thread(thread: u32) -> [Frame; 2] {
+    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let nodes = vec![
+        node(0, NodeKind::Root, 0),
+        node(0, NodeKind::Scope, 1),
+        node(OUTER, NodeKind::Module, 2),
+        node(OUTER, NodeKind::Step, 3),
+        node(0, NodeKind::Module, 2),
+    ];
+    let name = format!("thread {thread}");
+    [
+        Frame::Thread { thread, os_id: 1000 + u64::from(thread), name },
+        Frame::Nodes { thread, first: 0, nodes },
+    ]
+}
+
+pub(crate) fn session(session: u32, event: SessionEvent, time_nanos: i64) -> Frame {
+    Frame::Session { session, event, name: format!("/runs/{session}"), time_nanos }
+}
+
+pub(crate) fn spans(thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) -> Frame {
+    let span = |&(node, start_nanos, end_nanos): &_| Span { node, start_nanos, end_nanos };
+    Frame::Spans { thread, sessions, spans: spans.iter().map(span).collect() }
+}
+
+pub(crate) fn values(thread: u32, values: &[(u32, i64, MetricValue)]) -> Frame {
+    let value = |(node, time_nanos, value): &(u32, i64, MetricValue)| Value {
+        node: *node,
+        time_nanos: *time_nanos,
+        metric: LOSS,
+        value: value.clone(),
+    };
+    Frame::Values { thread, sessions: 1, values: values.iter().map(value).collect() }
+}
+
+const THREADS: u32 = 3;
+
+/// Spools with frames in any order that the format allows, ended or not.
+pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
+    // Times of microseconds, milliseconds, and of so long that the finest sums are too fine.
+    let longest_nanos = select(vec![10_000_i64, 100_000_000, 1_000_000_000_000]);
+    let frames = longest_nanos.prop_flat_map(|longest| vec(random_frame(longest), 0..30));
+    (frames, any::<bool>()).prop_map(move |(frames, is_ended)| {
+        let mut all = head(pid);
+        all.extend((1..THREADS).flat_map(thread));
+        all.extend(in_order(frames));
+        all.extend(is_ended.then_some(Frame::End));
+        all
+    })
+}
+
+/// Sessions begin and end in the order in which that is told.
+fn in_order(mut frames: Vec<Frame>) -> Vec<Frame> {
+    let mut times: Vec<&mut i64> = Vec::new();
+    for frame in &mut frames {
+        if let Frame::Session { time_nanos, .. } = frame {
+            times.push(time_nanos);
+        }
+    }
+    let mut sorted: Vec<i64> = times.iter().map(|time| **time).collect();
+    sorted.sort_unstable();
+    times.into_iter().zip(sorted).for_each(|(time, nanos)| *time = nanos);
+    frames
+}
+
+fn random_frame(longest: i64) -> impl Strategy<Value = Frame> {
+    let time = -longest..longest;
+    let span = (0..NODES, time.clone(), 0..longest).prop_map(move |(node, start_nanos, length)| {
+        // Now and then a clock went backwards.
+        let end_nanos = start_nanos + length - longest / 50;
+        Span { node, start_nanos, end_nanos }
+    });
+    let spans = (0..THREADS, 1_u64..8, vec(span, 0..12))
+        .prop_map(|(thread, sessions, spans)| Frame::Spans { thread, sessions, spans });
+    let value = (0..NODES, time.clone(), LOSS..=LOSS + 1, random_value())
+        .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
+    let values = (0..THREADS, 1_u64..8, vec(value, 0..8))
+        .prop_map(|(thread, sessions, values)| Frame::Values { thread, sessions, values });
+    let open = (0..THREADS, vec((0..NODES, time.clone()), 0..4))
+        .prop_map(|(thread, spans)| Frame::Open { thread, spans });
+    let event = prop_oneof![
+        Just(SessionEvent::Started),
+        Just(SessionEvent::Activated),
+        Just(SessionEvent::Deactivated),
+        (0_u32..5).prop_map(SessionEvent::Phase),
+        Just(SessionEvent::Finalized),
+    ];
+    let session = (0..3_u32, event, time.clone())
+        .prop_map(|(number, event, time_nanos)| session(number, event, time_nanos));
+    let losses = vec((select(LossCause::ALL.to_vec()), 0..9_u64), 0..2).prop_map(Frame::Losses);
+    prop_oneof![6 => spans, 2 => values, 1 => open, 2 => session, 1 => losses]
+}
+
+fn random_value() -> impl Strategy<Value = MetricValue> {
+    prop_oneof![
+        any::<i64>().prop_map(MetricValue::Int),
+        (-1e6..1e6).prop_map(MetricValue::Float),
+        select(vec!["", "ünï"]).prop_map(|text| MetricValue::Text(text.into())),
+        vec(-5..5_i64, 0..4).prop_map(MetricValue::Ints),
+        vec(-1e6..1e6, 0..4).prop_map(MetricValue::Floats),
+    ]
+}

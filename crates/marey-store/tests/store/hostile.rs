@@ -1,0 +1,134 @@
+//! Files that were cut off, changed or made up: an error, never a panic, and nothing from outside.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use marey_model::table::stored::{ALL, SPANS, STRINGS};
+use marey_store::{Run, pack};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::sample;
+
+/// A run of two small tables.
+fn small_run() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = [&STRINGS, &SPANS]
+        .map(|table| sample::part(folder.path(), table, 0, &sample::rows(table, 0, 3)));
+    sample::publish(folder.path(), parts.into());
+    folder
+}
+
+/// Its pack.
+static PACK: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let run = small_run();
+    let out = run.path().join("pack");
+    pack(run.path(), &out).unwrap();
+    fs::read(out).unwrap()
+});
+
+/// Where the pack has the part of the spans.
+static SPANS_PART: LazyLock<Range<usize>> = LazyLock::new(|| {
+    let find = |bytes: &[u8]| PACK.windows(bytes.len()).position(|window| window == bytes).unwrap();
+    let start = find(b"PAR1");
+    start..find(b"PAR1PK\x03\x04") + 4
+});
+
+/// Opens a pack and reads the bytes of its parts.
+fn open(bytes: &[u8]) -> Option<(tempfile::NamedTempFile, Run)> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), bytes).unwrap();
+    let run = Run::open(file.path()).ok()?;
+    for part in ALL.iter().flat_map(|table| run.parts(table)) {
+        assert_eq!(part.read_at(0..part.len_bytes()).unwrap().len() as u64, part.len_bytes());
+    }
+    Some((file, run))
+}
+
+#[test]
+fn no_truncation_of_the_manifest_opens() {
+    let run = small_run();
+    let path = run.path().join("manifest.json");
+    let len_bytes = fs::metadata(&path).unwrap().len();
+    assert_no_truncation_opens(&path, len_bytes - 1, run.path());
+}
+
+#[test]
+fn no_truncation_of_a_pack_opens() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &*PACK).unwrap();
+    assert_no_truncation_opens(file.path(), PACK.len() as u64, file.path());
+}
+
+fn assert_no_truncation_opens(cut: &Path, len_bytes: u64, run: &Path) {
+    Run::open(run).unwrap();
+    let file = File::options().write(true).open(cut).unwrap();
+    for len_bytes in (0..len_bytes).rev() {
+        file.set_len(len_bytes).unwrap();
+        Run::open(run).unwrap_err();
+    }
+}
+
+#[test]
+fn no_changed_bit_of_a_pack_s_directory_reads_past_the_parts() {
+    let start = PACK.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    for bit in start * 8..PACK.len() * 8 {
+        let mut changed = PACK.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        drop(open(&changed));
+    }
+}
+
+#[test]
+fn a_part_on_which_the_parquet_library_panics_is_an_error() {
+    // A column's place in the file, a zigzag varint in the footer, becomes negative.
+    let mut errors = SPANS_PART.clone().filter_map(|at| {
+        let mut bytes = PACK.clone();
+        bytes[at] ^= 1;
+        let (_file, run) = open(&bytes).unwrap();
+        run.read(&SPANS).err().map(|error| error.to_string())
+    });
+    assert!(errors.any(|error| error.contains("its reader gave up: ")));
+}
+
+proptest! {
+    #[test]
+    fn no_changed_bytes_of_a_pack_are_a_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = PACK.clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some((_file, run)) = open(&bytes) {
+            drop((run.read(&SPANS), run.read(&STRINGS)));
+        }
+    }
+
+    #[test]
+    fn no_garbage_after_the_first_bytes_of_a_zip_opens(
+        garbage in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        prop_assert!(open(&[b"PK\x03\x04", &garbage[..]].concat()).is_none());
+    }
+
+    #[test]
+    fn garbage_in_place_of_a_part_is_an_error(
+        garbage in prop::collection::vec(any::<u8>(), SPANS_PART.len()),
+        footer_bytes in prop::option::of(0_u32..2_000),
+    ) {
+        let mut bytes = PACK.clone();
+        let part = &mut bytes[SPANS_PART.clone()];
+        part.copy_from_slice(&garbage);
+        if let Some(footer_bytes) = footer_bytes {
+            let end = [&footer_bytes.to_le_bytes()[..], b"PAR1"].concat();
+            let at = part.len() - end.len();
+            part[at..].copy_from_slice(&end);
+        }
+        let (_file, run) = open(&bytes).unwrap();
+        prop_assert!(run.read(&SPANS).is_err());
+    }
+}

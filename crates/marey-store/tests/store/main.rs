@@ -1,0 +1,11 @@
+//! Runs: written, opened, packed, and broken.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod collect;
+mod hostile;
+mod old_runs;
+mod pack;
+mod run;
+mod sample;
+mod write;

@@ -1,0 +1,27 @@
+//! Runs of every version that was ever released open, and every table of them reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use marey_model::table::stored::ALL;
+use marey_store::{Part, Run};
+
+fn kept_runs() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runs");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap() != "README.md").collect()
+}
+
+#[test]
+fn every_kept_run_opens_and_reads() {
+    let runs = kept_runs();
+    assert!(!runs.is_empty(), "there is no run in tests/runs");
+    for path in runs {
+        let run = Run::open(&path).unwrap_or_else(|error| panic!("{error}"));
+        for table in ALL {
+            let rows = run.read(table).unwrap_or_else(|error| panic!("{error}")).num_rows() as u64;
+            let listed: u64 = run.parts(table).iter().map(Part::rows).sum();
+            assert_eq!(rows, listed, "{} of {}", table.name, path.display());
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Opening a run, and what is said when it is none.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+
+use arrow::array::{Array, RecordBatch, UInt32Array};
+use marey_model::table::Table;
+use marey_model::table::stored::{SPANS, STRINGS, THREADS};
+use marey_model::table::{Column, ColumnKind};
+use marey_store::{Found, Lock, Manifest, Run, StoreError, is_recording};
+use serde_json::{Value, json};
+
+use crate::sample;
+
+/// Opens what has to be refused, and gives the message without the folder's name.
+fn refusal(path: &Path) -> String {
+    let error = Run::open(path).unwrap_err().to_string();
+    error.replace(path.to_str().unwrap(), "RUN")
+}
+
+fn edit_manifest(run: &Path, edit: impl FnOnce(&mut Value)) {
+    let path = run.join("manifest.json");
+    let mut manifest = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    edit(&mut manifest);
+    fs::write(path, manifest.to_string()).unwrap();
+}
+
+#[test]
+fn a_table_without_parts_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    Manifest::new().publish(folder.path(), Vec::new()).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    assert!(run.parts(&SPANS).is_empty());
+    assert_eq!(run.read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 0));
+}
+
+#[test]
+fn a_part_is_read_by_offsets_and_not_past_its_end() {
+    let run = sample::run();
+    let file = fs::read(run.path().join("tables/spans/part-1.parquet")).unwrap();
+    let run = Run::open(run.path()).unwrap();
+    let part = &run.parts(&SPANS)[1];
+    let len = part.len_bytes();
+    assert_eq!(part.read_at(0..len).unwrap(), file);
+    assert_eq!(part.read_at(len - 4..len).unwrap(), "PAR1");
+    assert!(part.read_at(len..len).unwrap().is_empty());
+    for range in [len - 1..len + 1, len + 1..len + 1, u64::MAX - 1..u64::MAX] {
+        part.read_at(range).unwrap_err();
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "what a wrong caller may give")]
+    let reversed = 4..3;
+    part.read_at(reversed).unwrap_err();
+}
+
+#[test]
+fn what_is_no_run_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[u8], Found); 7] = [
+        (b"[{\"frame\": {\"name\": \"ROOT\"}}]", Found::Profile),
+        (b"{\"displayTimeUnit\": \"us\", \"traceEvents\": []}", Found::ChromeTrace),
+        (b"MAREYSPL\x01\0\0\0", Found::Spool),
+        (b"PAR1....PAR1", Found::Parquet),
+        (b"{\"schema_version\": 1}", Found::Manifest),
+        (b"", Found::File),
+        (b"PK\x05\x06", Found::File),
+    ];
+    for (content, expected) in cases {
+        let path = folder.path().join("it.marey");
+        fs::write(&path, content).unwrap();
+        let error = Run::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::NotARun { found, .. } if found == expected));
+    }
+    let error = Run::open(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::NotARun { found: Found::Folder, .. }));
+    assert!(matches!(Run::open(&folder.path().join("none")), Err(StoreError::Io { .. })));
+}
+
+#[test]
+fn a_profile_is_named_with_what_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.hatchet_msgpack");
+    fs::write(&path, [0x92, 0x83]).unwrap();
+    let error = Run::open(&path).unwrap_err();
+    let name = path.display();
+    assert_eq!(error.to_string(), format!("`{name}` is no run: it is a profile"));
+    assert_eq!(error.hint().unwrap(), format!("show it with `marey view {name}`"));
+}
+
+#[test]
+fn spools_without_tables_are_no_run_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("spool")).unwrap();
+    let error = Run::open(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Uncollected { .. }));
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn other_versions_are_refused_whatever_else_they_say() {
+    let run = sample::run();
+    let manifest = run.path().join("manifest.json");
+    fs::write(&manifest, "{\"schema_version\": 2, \"tables\": 5}").unwrap();
+    let error = Run::open(run.path()).unwrap_err();
+    assert!(error.to_string().ends_with("is of schema version 2; this program reads version 1"));
+    assert!(error.hint().unwrap().contains("upgrade"));
+    fs::write(&manifest, "{\"schema_version\": 0}").unwrap();
+    let error = Run::open(run.path()).unwrap_err();
+    assert!(error.to_string().ends_with("is of schema version 0; this program reads version 1"));
+    assert_eq!(error.hint(), None);
+}
+
+#[test]
+fn unknown_keys_and_tables_of_the_manifest_are_passed_over() {
+    let run = sample::run();
+    edit_manifest(run.path(), |manifest| {
+        manifest["colour"] = json!("blue");
+        manifest["next"]["colours"] = json!(3);
+        manifest["tables"]["colours"] = json!([]);
+        manifest["tables"]["spans"][0]["colour"] = json!("red");
+    });
+    sample::assert_whole(&Run::open(run.path()).unwrap());
+}
+
+#[test]
+fn each_broken_invariant_of_the_manifest_has_its_sentence() {
+    type Edit = fn(&mut Value);
+    let process = json!({"id": 0, "pid": 1, "host": "", "argv": [], "start_unix_nanos": 0,
+               "end_unix_nanos": 0, "clocks": [], "is_complete": true});
+    let cases: [(Edit, &str); 9] = [
+        (
+            |m| m["next"]["part"] = json!(1),
+            "the number of `tables/contexts/part-1.parquet` is not below `next.part`",
+        ),
+        (
+            |m| m["tables"]["spans"][0]["file"] = json!("../x.parquet"),
+            "`../x.parquet` is no name of a part of `spans`",
+        ),
+        (
+            |m| m["tables"]["spans"][0]["file"] = json!("tables/spans/part-01.parquet"),
+            "`tables/spans/part-01.parquet` is no name of a part of `spans`",
+        ),
+        (
+            |m| m["tables"]["spans"][0]["file"] = json!("tables/spans/part-1.parquet"),
+            "the part `tables/spans/part-1.parquet` stands twice",
+        ),
+        (
+            |m| {
+                m["tables"]["../x"] =
+                    json!([{"file": "tables/../x/part-1.parquet", "rows": 0, "bytes": 0}]);
+            },
+            "`tables/../x/part-1.parquet` is no name of a part of `../x`",
+        ),
+        (
+            |m| m["tables"]["spans"][0]["process_id"] = json!(7),
+            "the part `tables/spans/part-0.parquet` is of the unknown process 7",
+        ),
+        (
+            |m| m["spools"] = json!([{"name": "1-0.spool", "bytes": 0, "torn_bytes": 0, "is_whole": true, "process_id": 3}]),
+            "the spool `1-0.spool` is of the unknown process 3",
+        ),
+        (|m| m["next"]["processes"] = json!(0), "the process 0 is not below `next.processes`"),
+        (
+            |m| m["spools"] = json!([{"name": "../1-0.spool", "bytes": 0, "torn_bytes": 0, "is_whole": true, "process_id": 0}]),
+            "`../1-0.spool` is no name of a spool",
+        ),
+    ];
+    for (edit, sentence) in cases {
+        let run = sample::run();
+        edit_manifest(run.path(), |manifest| {
+            manifest["processes"] = json!([process]);
+            manifest["next"]["processes"] = json!(1);
+            edit(manifest);
+        });
+        assert_eq!(refusal(run.path()), format!("the manifest of `RUN` is broken: {sentence}"));
+    }
+}
+
+#[test]
+fn parts_that_are_not_what_the_manifest_says_are_refused() {
+    type Harm = fn(&Path);
+    let cases: [(Harm, &str); 6] = [
+        (|part| fs::remove_file(part).unwrap(), "it is not there"),
+        (|part| truncate(part, 100), "it has 100 bytes and should have"),
+        (|part| truncate(part, 1 << 20), "it has 1048576 bytes and should have"),
+        (
+            |part| {
+                fs::remove_file(part).unwrap();
+                fs::create_dir(part).unwrap();
+            },
+            "it is no file",
+        ),
+        (|part| replace_by_link(part), "part-1.parquet` is a link"),
+        (|part| replace_by_link(part.parent().unwrap()), "spans` is a link"),
+    ];
+    for (harm, sentence) in cases {
+        let run = sample::run();
+        harm(&run.path().join("tables/spans/part-1.parquet"));
+        let error = refusal(run.path());
+        assert!(error.starts_with("`tables/spans/part-"), "{error}");
+        assert!(error.contains(sentence), "{error}");
+    }
+}
+
+fn truncate(part: &Path, len_bytes: u64) {
+    File::options().write(true).open(part).unwrap().set_len(len_bytes).unwrap();
+}
+
+/// Moves it out of the way, and leaves a link to it.
+fn replace_by_link(path: &Path) {
+    let moved = path.with_extension("moved");
+    fs::rename(path, &moved).unwrap();
+    symlink(&moved, path).unwrap();
+}
+
+#[test]
+fn a_part_with_other_rows_than_listed_is_refused() {
+    let run = sample::run();
+    edit_manifest(run.path(), |manifest| manifest["tables"]["spans"][1]["rows"] = json!(8));
+    let error = Run::open(run.path()).unwrap().read(&SPANS).unwrap_err().to_string();
+    assert!(error.ends_with("it has 7 rows and should have 8"), "{error}");
+}
+
+/// `threads` as a version of marey could have declared it that lacks a column of today's.
+fn other_threads(columns: &'static [Column]) -> &'static Table {
+    Box::leak(Box::new(Table { name: "threads", doc: "Threads.", columns, sorted_by: None }))
+}
+
+fn run_with(table: &'static Table) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let part = sample::part(folder.path(), table, 0, &sample::rows(table, 0, 2));
+    sample::publish(folder.path(), vec![part]);
+    folder
+}
+
+const fn column(name: &'static str, kind: ColumnKind) -> Column {
+    Column { name, kind, is_nullable: false, doc: "" }
+}
+
+#[test]
+fn a_column_that_a_part_has_beyond_the_declared_ones_is_passed_over() {
+    const COLUMNS: &[Column] = &[
+        column("colour", ColumnKind::Text),
+        column("name", ColumnKind::Text),
+        column("os_id", ColumnKind::Int),
+        column("process_id", ColumnKind::Id),
+        column("id", ColumnKind::Id),
+    ];
+    let folder = run_with(other_threads(COLUMNS));
+    let rows = Run::open(folder.path()).unwrap().read(&THREADS).unwrap();
+    assert_eq!(rows, sample::rows(&THREADS, 0, 2));
+}
+
+#[test]
+fn a_column_that_a_part_lacks_is_null_if_it_may_be() {
+    static CONTEXTS: Table = Table {
+        name: "contexts",
+        doc: "Contexts without a parent.",
+        columns: &[
+            column("id", ColumnKind::Id),
+            column("depth", ColumnKind::Id),
+            column("kind", ColumnKind::Text),
+            column("name_id", ColumnKind::Id),
+        ],
+        sorted_by: Some("id"),
+    };
+    let folder = run_with(&CONTEXTS);
+    let run = Run::open(folder.path()).unwrap();
+    let rows: RecordBatch = run.read(&marey_model::table::stored::CONTEXTS).unwrap();
+    assert_eq!(rows["parent_id"].null_count(), 2);
+    assert_eq!(rows["name_id"].as_ref(), &UInt32Array::from(vec![0, 1]) as &dyn Array);
+}
+
+#[test]
+fn a_column_that_a_part_lacks_is_an_error_if_it_may_not_be_null() {
+    const COLUMNS: &[Column] = &[column("id", ColumnKind::Id), column("os_id", ColumnKind::Int)];
+    let folder = run_with(other_threads(COLUMNS));
+    let error = Run::open(folder.path()).unwrap().read(&THREADS).unwrap_err().to_string();
+    assert!(error.contains("the column `process_id` is missing"), "{error}");
+}
+
+#[test]
+fn publishing_replaces_the_parts_of_a_process_and_clears_up() {
+    let run = sample::run();
+    let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
+    let before = Run::open(run.path()).unwrap();
+    // What a collector that died left behind: parts with and without a name.
+    let spans = run.path().join("tables/spans");
+    fs::write(spans.join("part-9.parquet"), "left").unwrap();
+    fs::write(spans.join(".part-9.x"), "left").unwrap();
+    fs::write(run.path().join(".manifest.json.x"), "left").unwrap();
+    // What others put there is theirs.
+    fs::write(spans.join("notes.txt"), "mine").unwrap();
+    fs::write(run.path().join("tables/notes.txt"), "mine").unwrap();
+
+    manifest.processes.push(process(0));
+    manifest.next.processes = 1;
+    manifest.next.part = 4;
+    let first = sample::part(run.path(), &SPANS, 2, &sample::rows(&SPANS, 14, 1));
+    manifest.list(&first, Some(0));
+    manifest.publish(run.path(), vec![first]).unwrap();
+    assert_eq!(Run::open(run.path()).unwrap().read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 15));
+
+    manifest.unlist(0);
+    let second = sample::part(run.path(), &SPANS, 3, &sample::rows(&SPANS, 14, 2));
+    manifest.list(&second, Some(0));
+    manifest.publish(run.path(), vec![second]).unwrap();
+    assert_eq!(Run::open(run.path()).unwrap().read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 16));
+    let mut names: Vec<_> =
+        fs::read_dir(&spans).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["notes.txt", "part-0.parquet", "part-1.parquet", "part-3.parquet"]);
+    assert!(!run.path().join(".manifest.json.x").exists());
+    sample::assert_whole(&before);
+}
+
+#[test]
+fn a_run_opens_while_its_parts_are_replaced() {
+    let run = sample::run();
+    let replace = |number: u32| {
+        let part = sample::part(run.path(), &SPANS, number, &sample::rows(&SPANS, 0, 1));
+        sample::publish(run.path(), vec![part]);
+    };
+    replace(0);
+    thread::scope(|scope| {
+        let collector = scope.spawn(|| (1..200).for_each(replace));
+        while !collector.is_finished() {
+            let run = Run::open(run.path()).unwrap();
+            assert_eq!(run.read(&SPANS).unwrap(), sample::rows(&SPANS, 0, 1));
+        }
+    });
+}
+
+#[test]
+fn what_was_opened_stays_when_its_parts_are_replaced() {
+    let run = sample::run();
+    let before = Run::open(run.path()).unwrap();
+    Manifest::new().publish(run.path(), Vec::new()).unwrap();
+    assert!(Run::open(run.path()).unwrap().parts(&STRINGS).is_empty());
+    sample::assert_whole(&before);
+}
+
+#[test]
+fn a_run_of_many_parts_does_not_run_out_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |number| {
+        let rows = sample::rows(&STRINGS, number as usize, 1);
+        sample::part(folder.path(), &STRINGS, number, &rows)
+    };
+    sample::publish(folder.path(), (0..300).map(part).collect());
+    let run = Run::open(folder.path()).unwrap();
+    let open_files = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open_files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    assert_eq!(targets.filter(|target| target.starts_with(folder.path())).count(), 0);
+    assert_eq!(run.read(&STRINGS).unwrap(), sample::rows(&STRINGS, 0, 300));
+}
+
+#[test]
+fn a_manifest_that_contradicts_itself_is_not_published() {
+    let run = sample::run();
+    let mut manifest = Manifest::read(run.path()).unwrap().unwrap();
+    manifest.next.part = 0;
+    manifest.publish(run.path(), Vec::new()).unwrap_err();
+    sample::assert_whole(&Run::open(run.path()).unwrap());
+}
+
+#[test]
+fn a_manifest_comes_back_as_it_was_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut manifest = Manifest::new();
+    manifest.world_size = Some(8);
+    manifest.processes = vec![process(0), process(1)];
+    manifest.next.processes = 2;
+    manifest.losses.insert("nodes".to_owned(), 3);
+    manifest.publish(folder.path(), Vec::new()).unwrap();
+    assert_eq!(Manifest::read(folder.path()).unwrap().unwrap(), manifest);
+}
+
+fn process(id: u32) -> marey_store::ProcessEntry {
+    marey_store::ProcessEntry {
+        id,
+        pid: 100 + id,
+        rank: Some(id),
+        host: "host".to_owned(),
+        argv: vec!["train.py".to_owned()],
+        start_unix_nanos: 1,
+        end_unix_nanos: 2,
+        clocks: vec![[0, 1], [1, 2]],
+        is_complete: true,
+    }
+}
+
+#[test]
+fn a_run_is_recorded_as_long_as_one_process_holds_its_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!is_recording(folder.path()).unwrap());
+    let open = || File::create(folder.path().join(".recording")).unwrap();
+    let (first, second) = (open(), open());
+    assert!(!is_recording(folder.path()).unwrap());
+    first.lock_shared().unwrap();
+    second.lock_shared().unwrap();
+    assert!(is_recording(folder.path()).unwrap());
+    drop(first);
+    assert!(is_recording(folder.path()).unwrap());
+    drop(second);
+    assert!(!is_recording(folder.path()).unwrap());
+}
+
+#[test]
+fn one_collector_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = Lock::collecting(folder.path()).unwrap();
+    let other = File::open(folder.path().join(".collecting")).unwrap();
+    other.try_lock_shared().unwrap_err();
+    drop(lock);
+    other.try_lock().unwrap();
+}

@@ -1,0 +1,91 @@
+//! A small run with rows in every table.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
+    StringArray, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::Float64Type;
+use marey_model::table::stored::ALL;
+use marey_model::table::{Column, ColumnKind, Table};
+use marey_store::{Manifest, PartWriter, Run, WrittenPart, arrow_schema};
+use tempfile::TempDir;
+
+/// Rows of each part of the sample.
+pub(crate) const ROWS: usize = 7;
+
+/// Rows from number `first` on: ascending numbers, and no value in every third row where that may
+/// be.
+pub(crate) fn rows(table: &Table, first: usize, count: usize) -> RecordBatch {
+    let numbers: Vec<usize> = (first..first + count).collect();
+    let columns = table.columns.iter().map(|column| values(column, &numbers)).collect();
+    RecordBatch::try_new(arrow_schema(table), columns).unwrap()
+}
+
+fn values(column: &Column, numbers: &[usize]) -> ArrayRef {
+    let some = numbers.iter().map(|&n| (!column.is_nullable || n % 3 != 0).then_some(n));
+    match column.kind {
+        ColumnKind::Nanos | ColumnKind::Int => Arc::new(
+            some.map(|n| n.map(|n| n.cast_signed() as i64 * 1_000)).collect::<Int64Array>(),
+        ),
+        ColumnKind::Bits => Arc::new(some.map(|n| n.map(|n| n as u64)).collect::<UInt64Array>()),
+        ColumnKind::Id => Arc::new(some.map(|n| n.map(|n| n as u32)).collect::<UInt32Array>()),
+        ColumnKind::Real => {
+            Arc::new(some.map(|n| n.map(|n| n as f64 / 8.0)).collect::<Float64Array>())
+        }
+        ColumnKind::Flag => Arc::new(some.map(|n| n.map(|n| n % 2 == 0)).collect::<BooleanArray>()),
+        ColumnKind::Text => {
+            Arc::new(some.map(|n| n.map(|n| format!("text {n}"))).collect::<StringArray>())
+        }
+        ColumnKind::Bytes => {
+            Arc::new(some.map(|n| n.map(|n| vec![n as u8; n % 5])).collect::<BinaryArray>())
+        }
+        ColumnKind::Reals => {
+            let lists = some.map(|n| n.map(|n| vec![Some(n as f64); n % 4]));
+            Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+        }
+    }
+}
+
+/// Writes rows as a part.
+pub(crate) fn part(
+    run: &Path,
+    table: &'static Table,
+    number: u32,
+    rows: &RecordBatch,
+) -> WrittenPart {
+    let mut writer = PartWriter::create(run, table, number).unwrap();
+    writer.write(rows).unwrap();
+    writer.finish().unwrap()
+}
+
+/// Makes parts with numbers below 1,000 the content of a new run.
+pub(crate) fn publish(run: &Path, parts: Vec<WrittenPart>) {
+    let mut manifest = Manifest::new();
+    manifest.next.part = 1_000;
+    for part in &parts {
+        manifest.list(part, None);
+    }
+    manifest.publish(run, parts).unwrap();
+}
+
+/// A run with two parts of each table.
+pub(crate) fn run() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |table, number: usize| {
+        let rows = rows(table, number * ROWS, ROWS);
+        part(folder.path(), table, number as u32, &rows)
+    };
+    let parts = ALL.iter().flat_map(|table| [part(table, 0), part(table, 1)]).collect();
+    publish(folder.path(), parts);
+    folder
+}
+
+/// Asserts that a run has the sample's rows.
+pub(crate) fn assert_whole(run: &Run) {
+    for table in ALL {
+        assert_eq!(run.read(table).unwrap(), rows(table, 0, 2 * ROWS), "{}", table.name);
+    }
+}

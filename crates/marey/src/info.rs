@@ -1,0 +1,230 @@
+//! `marey info`: what a run is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use arrow::temporal_conversions::timestamp_ns_to_datetime;
+use clap::{Args, ValueHint};
+use marey_model::table::{Table, stored};
+use marey_store::{ProcessEntry, Run};
+use serde::Serialize;
+
+use crate::output::{Failure, Output, Paint, Stop, Style};
+use crate::runs;
+use crate::text::{Grouped, Nanos, Size, cut, printable};
+use crate::view::describe_loss;
+
+const EXAMPLES: &str = "\
+Examples:
+  marey info train.marey
+  marey info --json train.marey | jq .tables";
+
+/// Columns before what a line says.
+const LABEL_WIDTH: usize = 10;
+
+/// Longest command line, in columns.
+const MAX_COMMAND: usize = 80;
+
+/// The tables whose rows are events.
+const EVENTS: [&Table; 3] = [&stored::SPANS, &stored::METRICS, &stored::GPU_ACTIVITIES];
+
+/// Arguments of `marey info`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct InfoArgs {
+    /// The run: a folder `NAME.marey`, or the one file of `marey pack`
+    #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
+    run: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what the run is.
+pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
+    let run = runs::open(&args.run)?;
+    let info = Info::of(&run);
+    if args.json {
+        serde_json::to_writer_pretty(output.data(), &info).map_err(io::Error::from)?;
+        return Ok(writeln!(output.data())?);
+    }
+    let paint = output.paint;
+    info.write(output.data(), paint)?;
+    warn(&info, &run, output)
+}
+
+/// A run, summed up. Times are in nanoseconds since 1970.
+#[derive(Serialize)]
+struct Info<'a> {
+    path: String,
+    is_pack: bool,
+    writer: &'a str,
+    schema_version: u32,
+    /// None if no process was recorded.
+    start_unix_nanos: Option<i64>,
+    end_unix_nanos: Option<i64>,
+    world_size: Option<u32>,
+    processes: &'a [ProcessEntry],
+    threads: u64,
+    events: u64,
+    bytes: u64,
+    losses: &'a BTreeMap<String, u64>,
+    torn_bytes: u64,
+    tables: Vec<TableInfo>,
+}
+
+/// A table's share of a run.
+#[derive(Serialize)]
+struct TableInfo {
+    name: &'static str,
+    rows: u64,
+    bytes: u64,
+    parts: usize,
+}
+
+impl<'a> Info<'a> {
+    fn of(run: &'a Run) -> Self {
+        let manifest = run.manifest();
+        let tables: Vec<_> = stored::ALL.iter().map(|table| TableInfo::of(run, table)).collect();
+        let processes = manifest.processes.iter();
+        Self {
+            path: run.path().to_string_lossy().into_owned(),
+            is_pack: run.is_pack(),
+            writer: &manifest.writer,
+            schema_version: manifest.schema_version,
+            start_unix_nanos: processes.clone().map(|process| process.start_unix_nanos).min(),
+            end_unix_nanos: processes.map(|process| process.end_unix_nanos).max(),
+            world_size: manifest.world_size,
+            processes: &manifest.processes,
+            threads: rows(run, &stored::THREADS),
+            events: EVENTS.iter().map(|table| rows(run, table)).sum(),
+            bytes: tables.iter().map(|table| table.bytes).sum(),
+            losses: &manifest.losses,
+            torn_bytes: manifest.spools.iter().map(|spool| spool.torn_bytes).sum(),
+            tables,
+        }
+    }
+
+    fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
+        let form = if self.is_pack { "one file" } else { "a folder" };
+        let heading = paint.with(Style::Bold, printable(&self.path));
+        writeln!(out, "{heading}: a run, {form}, schema version {}", self.schema_version)?;
+        let mut line = |label: &str, text: &str| {
+            if text.is_empty() {
+                return Ok(());
+            }
+            let label = paint.with(Style::Dim, format!("{label:LABEL_WIDTH$}"));
+            writeln!(out, "  {label} {}", printable(text))
+        };
+        line("command", &self.commands())?;
+        line("recorded", &self.when())?;
+        line("hosts", &in_words(self.processes.iter().map(|process| &*process.host)))?;
+        line("processes", &self.describe_processes())?;
+        line("threads", &Grouped(self.threads.into()).to_string())?;
+        line("events", &Grouped(self.events.into()).to_string())?;
+        line("size", &self.size())?;
+        line("written by", self.writer)?;
+        self.write_tables(out, paint)
+    }
+
+    /// The first command line; the others are the same in most jobs.
+    fn commands(&self) -> String {
+        let commands: BTreeSet<&[String]> =
+            self.processes.iter().map(|process| &*process.argv).collect();
+        let first = self.processes.first().map_or_else(String::new, |one| one.argv.join(" "));
+        match commands.len() {
+            0 | 1 => cut(&first, MAX_COMMAND).into_owned(),
+            several => format!("{}, and {} others", cut(&first, MAX_COMMAND), several - 1),
+        }
+    }
+
+    fn when(&self) -> String {
+        let (Some(start), Some(end)) = (self.start_unix_nanos, self.end_unix_nanos) else {
+            return "nothing".into();
+        };
+        let whole_secs = start - start.rem_euclid(1_000_000_000);
+        let when = timestamp_ns_to_datetime(whole_secs);
+        let when = when.map_or_else(|| format!("{start} ns"), |when| format!("{when} UTC"));
+        format!("{when}, for {}", Nanos(end.saturating_sub(start) as f64))
+    }
+
+    fn describe_processes(&self) -> String {
+        let count = Grouped(self.processes.len() as i128);
+        let ranks: BTreeSet<u32> =
+            self.processes.iter().filter_map(|process| process.rank).collect();
+        let ranks = match (ranks.len(), ranks.first(), ranks.last()) {
+            (1, Some(rank), _) => format!(", rank {rank}"),
+            (several, Some(first), Some(last)) => {
+                format!(", {several} ranks from {first} to {last}")
+            }
+            _ => String::new(),
+        };
+        let world = self.world_size.map(|size| format!(" of a world of {size}"));
+        format!("{count}{ranks}{}", world.unwrap_or_default())
+    }
+
+    fn size(&self) -> String {
+        let size = Size(self.bytes);
+        match self.events {
+            0 => size.to_string(),
+            events => format!("{size}, {:.1} bytes an event", self.bytes as f64 / events as f64),
+        }
+    }
+
+    fn write_tables(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
+        let heading = format!("  {:16} {:>14} {:>10}", "table", "rows", "size");
+        writeln!(out, "{}", paint.with(Style::Dim, heading))?;
+        for table in self.tables.iter().filter(|table| table.rows > 0) {
+            let rows = Grouped(table.rows.into()).to_string();
+            let size = Size(table.bytes).to_string();
+            writeln!(out, "  {:16} {rows:>14} {size:>10}", table.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl TableInfo {
+    fn of(run: &Run, table: &'static Table) -> Self {
+        let parts = run.parts(table);
+        let bytes = parts.iter().map(marey_store::Part::len_bytes).sum();
+        Self { name: table.name, rows: rows(run, table), bytes, parts: parts.len() }
+    }
+}
+
+fn rows(run: &Run, table: &Table) -> u64 {
+    run.parts(table).iter().map(marey_store::Part::rows).sum()
+}
+
+/// Says what the run lacks.
+fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
+    if !info.is_pack && marey_store::is_recording(run.path()).map_err(Failure::from)? {
+        output.note("it is being recorded; what comes after this is not in it yet")?;
+    } else {
+        let open = info.processes.iter().filter(|process| !process.is_complete).count();
+        if open > 0 {
+            let of = Grouped(info.processes.len() as i128);
+            output.warning(format_args!("{open} of {of} processes did not end properly"))?;
+        }
+    }
+    for (cause, count) in info.losses.iter().filter(|(_, count)| **count > 0) {
+        output.warning(describe_loss(cause, *count))?;
+    }
+    if info.torn_bytes > 0 {
+        let torn = Size(info.torn_bytes);
+        output.warning(format_args!("{torn} at the end of spools could not be read"))?;
+    }
+    Ok(())
+}
+
+/// The distinct names, or the first few of them.
+fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MAX_LISTED: usize = 3;
+    let names: BTreeSet<&str> = names.collect();
+    let listed: Vec<_> = names.iter().take(MAX_LISTED).copied().collect();
+    match names.len().saturating_sub(MAX_LISTED) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} others", listed.join(", ")),
+    }
+}

@@ -1,0 +1,75 @@
+//! `marey pack`: a run as one file.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+
+use crate::output::{Failure, Output, Stop};
+use crate::runs;
+use crate::text::{Size, quoted};
+
+const EXAMPLES: &str = "\
+Examples:
+  marey pack train.marey                    Writes train.marey.zip
+  marey pack train.marey -o /tmp/slow.run   Any name will do: it is known by its content
+
+Every command that takes a run takes the file. It is a zip that holds the tables as they are.";
+
+/// What the name of a run gets.
+const SUFFIX: &str = ".zip";
+
+/// Arguments of `marey pack`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct PackArgs {
+    /// The run, a folder `NAME.marey`
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
+    run: PathBuf,
+
+    /// File to write [default: RUN.zip, beside the run]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the file.
+pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
+    let out = args.output.clone().unwrap_or_else(|| beside(&args.run));
+    if !args.force && out.symlink_metadata().is_ok() {
+        return Err(Stop::Failed(Failure {
+            message: format!("{} is there already", quoted(&out)),
+            hint: Some("--force replaces it, -o writes another".into()),
+        }));
+    }
+    if runs::open(&args.run)?.is_pack() {
+        let message = format!("{} is one file already", quoted(&args.run));
+        return Err(Stop::Failed(Failure { message, hint: None }));
+    }
+    let bytes = marey_store::pack(&args.run, &out).map_err(Failure::from)?;
+    Ok(output.note(format_args!("wrote {}, {}", quoted(&out), Size(bytes)))?)
+}
+
+/// The run's name with the suffix, whether it was given with a slash behind it or not.
+fn beside(run: &Path) -> PathBuf {
+    let mut name = OsString::from(run.components().as_path());
+    name.push(SUFFIX);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_lies_beside_the_run() {
+        for (run, file) in
+            [("a/b.marey", "a/b.marey.zip"), ("b.marey/", "b.marey.zip"), ("./b", "./b.zip")]
+        {
+            assert_eq!(beside(Path::new(run)), Path::new(file));
+        }
+    }
+}

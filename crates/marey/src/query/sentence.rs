@@ -1,0 +1,60 @@
+//! Where a statement ends.
+
+/// Whether a text ends with a `;` that is neither in quotes nor in a comment.
+pub(super) fn is_complete(sql: &str) -> bool {
+    let mut rest = sql;
+    let mut is_ended = false;
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '\'' | '"' => after(rest, 1, first.encode_utf8(&mut [0; 4])),
+            '-' if rest.starts_with("--") => after(rest, 2, "\n").or(Some(rest.len())),
+            '/' if rest.starts_with("/*") => after(rest, 2, "*/"),
+            _ => Some(first.len_utf8()),
+        };
+        let Some(end) = end else { return false };
+        let is_comment = rest.starts_with("--") || rest.starts_with("/*");
+        if !first.is_whitespace() && !is_comment {
+            is_ended = first == ';';
+        }
+        rest = &rest[end..];
+    }
+    is_ended
+}
+
+/// Where the text goes on behind the first `end` after `skipped` bytes.
+fn after(text: &str, skipped: usize, end: &str) -> Option<usize> {
+    text[skipped..].find(end).map(|at| skipped + at + end.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_ends_with_a_semicolon_outside_of_quotes_and_comments() {
+        for sql in [
+            "SELECT 1;",
+            "SELECT 'a''b';  ",
+            "SELECT \"a;b\" FROM t;\n",
+            "SELECT 1; -- that's all",
+            "SELECT 1 /* ' */;",
+            "SELECT 'é';",
+            ";",
+        ] {
+            assert!(is_complete(sql), "{sql}");
+        }
+        for sql in [
+            "",
+            "SELECT 1",
+            "SELECT 'a;",
+            "SELECT 'a'';",
+            "SELECT \"a;",
+            "SELECT 1 -- ;",
+            "SELECT 1 /* ;",
+            "SELECT 1; SELECT",
+            "SELECT 1;'",
+        ] {
+            assert!(!is_complete(sql), "{sql}");
+        }
+    }
+}

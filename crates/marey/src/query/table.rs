@@ -1,0 +1,270 @@
+//! Rows as a table: a heading, then aligned columns.
+
+use std::io::Write;
+
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::util::display::ArrayFormatter;
+
+use super::write::{RowWriter, formatters, of_arrow};
+use crate::output::{Paint, Stop, Style};
+use crate::text::{cut, printable, width};
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Where columns would follow.
+const LEFT_OUT: &str = "  …";
+
+/// Rows that decide how wide the columns are; they are kept until then.
+const ROWS_TO_MEASURE: usize = 1_000;
+
+/// No column of texts is made narrower than that.
+const NARROWEST: usize = 12;
+
+/// What a cell without a value shows: a text may be empty.
+const NULL: &str = "null";
+
+/// How tables look where they are shown.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub(super) paint: Paint,
+    /// Columns of the terminal; nothing is cut where there is none.
+    pub(super) room: Option<usize>,
+}
+
+/// A table that is written as its rows come.
+pub(super) struct Table<W> {
+    out: W,
+    look: Look,
+    columns: Vec<Column>,
+    /// Columns that there is room for.
+    shown: usize,
+    /// Rows that wait for the widths.
+    waiting: Vec<Vec<Cell>>,
+    is_measured: bool,
+}
+
+struct Column {
+    title: String,
+    is_number: bool,
+    width: usize,
+}
+
+struct Cell {
+    text: String,
+    is_null: bool,
+}
+
+impl<W: Write> Table<W> {
+    pub(super) fn new(out: W, schema: &SchemaRef, look: Look) -> Self {
+        let column = |field: &FieldRef| {
+            let title = printable(field.name()).into_owned();
+            let width = width(&title);
+            Column { title, is_number: field.data_type().is_numeric(), width }
+        };
+        let columns: Vec<_> = schema.fields().iter().map(column).collect();
+        Self { out, look, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
+    }
+
+    /// Fixes the widths by the rows that are there, and writes them.
+    fn measure(&mut self) -> Result<(), Stop> {
+        if self.is_measured {
+            return Ok(());
+        }
+        self.is_measured = true;
+        let waiting = std::mem::take(&mut self.waiting);
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            let widest = waiting.iter().map(|row| width(&row[at].text)).max();
+            column.width = column.width.max(widest.unwrap_or(0));
+        }
+        if let Some(room) = self.look.room {
+            self.shown = fit(&mut self.columns, room);
+        }
+        let titles = self.columns.iter().map(|column| (column.title.as_str(), Some(Style::Dim)));
+        let line = self.line(titles);
+        self.out.write_all(line.as_bytes())?;
+        waiting.iter().try_for_each(|row| self.write_row(row))
+    }
+
+    fn write_row(&mut self, row: &[Cell]) -> Result<(), Stop> {
+        let cells = row.iter().map(|cell| (&*cell.text, cell.is_null.then_some(Style::Dim)));
+        let line = self.line(cells);
+        Ok(self.out.write_all(line.as_bytes())?)
+    }
+
+    /// A line of the table, as far as the terminal has room for its columns.
+    fn line<'a>(&self, cells: impl Iterator<Item = (&'a str, Option<Style>)>) -> String {
+        let mut line = String::new();
+        let last = self.columns.len().saturating_sub(1);
+        for (at, (column, (text, style))) in
+            self.columns[..self.shown].iter().zip(cells).enumerate()
+        {
+            let is_cut = self.look.room.is_some() && !column.is_number;
+            let text = if is_cut { cut(text, column.width) } else { text.into() };
+            let blanks = column.width.saturating_sub(width(&text));
+            let before = if column.is_number { blanks } else { 0 };
+            let after = if at == last { 0 } else { blanks - before };
+            line.push_str(if at == 0 { "" } else { GAP });
+            line.extend(std::iter::repeat_n(' ', before));
+            match style {
+                Some(style) => line.push_str(&self.look.paint.with(style, text).to_string()),
+                None => line.push_str(&text),
+            }
+            line.extend(std::iter::repeat_n(' ', after));
+        }
+        line.push_str(if self.shown < self.columns.len() { LEFT_OUT } else { "" });
+        line.push('\n');
+        line
+    }
+}
+
+impl<W: Write> RowWriter for Table<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+        for row in rows(batch)? {
+            let row = row?;
+            if self.is_measured {
+                self.write_row(&row)?;
+            } else {
+                self.waiting.push(row);
+                if self.waiting.len() == ROWS_TO_MEASURE {
+                    self.measure()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+        self.measure()?;
+        Ok(self.out.flush()?)
+    }
+}
+
+/// The cells of a batch, row by row.
+fn rows(batch: &RecordBatch) -> Result<impl Iterator<Item = Result<Vec<Cell>, Stop>>, Stop> {
+    let columns = formatters(batch, NULL)?;
+    Ok((0..batch.num_rows()).map(move |row| {
+        let cells = columns.iter().zip(batch.columns());
+        cells.map(|(column, array)| Cell::new(column, array, row)).collect()
+    }))
+}
+
+impl Cell {
+    fn new(column: &ArrayFormatter<'_>, array: &dyn Array, row: usize) -> Result<Self, Stop> {
+        let text = column.value(row).try_to_string().map_err(of_arrow)?;
+        let text = printable(&text).into_owned();
+        Ok(Self { text, is_null: array.is_null(row) })
+    }
+}
+
+/// Takes from the widest texts what does not fit, then leaves out columns at the right; gives the
+/// number of those that stay.
+fn fit(columns: &mut [Column], room: usize) -> usize {
+    for column in columns.iter_mut().filter(|column| !column.is_number) {
+        column.width = column.width.min(room);
+    }
+    let mut needed = width_of(columns);
+    while needed > room {
+        let texts = columns.iter_mut().filter(|column| !column.is_number);
+        match texts.max_by_key(|column| column.width) {
+            Some(widest) if widest.width > NARROWEST => widest.width -= 1,
+            _ => break,
+        }
+        needed -= 1;
+    }
+    let fits = |shown: &usize| width_of(&columns[..*shown]) + width(LEFT_OUT) <= room;
+    match columns.len() {
+        all if needed <= room => all,
+        all => (1..all).rev().find(fits).unwrap_or(all.min(1)),
+    }
+}
+
+fn width_of(columns: &[Column]) -> usize {
+    let gaps = columns.len().saturating_sub(1) * GAP.len();
+    columns.iter().map(|column| column.width).sum::<usize>() + gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+
+    fn batch() -> RecordBatch {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("name", Arc::new(StringArray::from(vec![Some("blocks.0.attn"), None, Some("")]))),
+            ("count", Arc::new(Int64Array::from(vec![Some(1), Some(-23456), None]))),
+            ("path", Arc::new(StringArray::from(vec!["a/b\u{1b}", "train/step/forward", "é"]))),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+            .unwrap()
+    }
+
+    fn table(batches: &[RecordBatch], room: Option<usize>, is_on: bool) -> String {
+        let mut out = Vec::new();
+        let look = Look { paint: Paint { is_on }, room };
+        let mut table: Box<dyn RowWriter> =
+            Box::new(Table::new(&mut out, &batches[0].schema(), look));
+        for batch in batches {
+            table.write(batch).map_err(drop).unwrap();
+        }
+        table.finish().map_err(drop).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_stand_at_the_right_and_nothing_is_cut_in_a_pipe() {
+        assert_eq!(
+            table(&[batch()], None, false),
+            "name            count  path\n\
+             blocks.0.attn       1  a/b\\u{1b}\n\
+             null           -23456  train/step/forward\n\
+             \u{20}                null  é\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_gets_the_widest_texts_shorter_and_then_fewer_columns() {
+        assert_eq!(
+            table(&[batch()], Some(36), false),
+            "name            count  path\n\
+             blocks.0.attn       1  a/b\\u{1b}\n\
+             null           -23456  train/step/f…\n\
+             \u{20}                null  é\n"
+        );
+        assert_eq!(
+            table(&[batch()], Some(24), false),
+            "name           count  …\n\
+             blocks.0.at…       1  …\n\
+             null          -23456  …\n\
+             \u{20}               null  …\n"
+        );
+        let narrowest = table(&[batch()], Some(3), false);
+        assert_eq!(narrowest, "na…  …\nbl…  …\nnu…  …\n     …\n");
+    }
+
+    #[test]
+    fn headings_and_nulls_are_dim() {
+        let coloured = table(&[batch()], None, true);
+        assert!(coloured.starts_with("\x1b[2mname\x1b[0m           "), "{coloured}");
+        assert!(coloured.contains("\n\x1b[2mnull\x1b[0m           -23456  "), "{coloured}");
+    }
+
+    #[test]
+    fn an_empty_answer_has_a_heading() {
+        assert_eq!(table(&[batch().slice(0, 0)], None, false), "name  count  path\n");
+    }
+
+    #[test]
+    fn the_first_rows_decide_how_wide_columns_are() {
+        let column = |value, count| {
+            let values: ArrayRef = Arc::new(Float64Array::from(vec![value; count]));
+            RecordBatch::try_from_iter([("x", values)]).unwrap()
+        };
+        let text = table(&[column(0.25, ROWS_TO_MEASURE), column(1e-300, 1)], None, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[1], lines[1001]), ("   x", "0.25", "1e-300"));
+    }
+}

@@ -1,0 +1,179 @@
+//! What Tab completes at the prompt, and when Enter ends a statement.
+
+use marey_query::sql::{Names, TableName};
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+use super::prompt::{COMMAND_MARK, COMMANDS};
+use super::sentence::is_complete;
+use crate::schema::MAIN;
+
+/// The words of SQL that queries are made of; there are many more.
+const KEYWORDS: [&str; 41] = [
+    "ALL",
+    "AND",
+    "AS",
+    "ASC",
+    "BETWEEN",
+    "BY",
+    "CASE",
+    "CAST",
+    "CROSS",
+    "DESC",
+    "DESCRIBE",
+    "DISTINCT",
+    "ELSE",
+    "END",
+    "EXISTS",
+    "EXPLAIN",
+    "FROM",
+    "FULL",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "IS",
+    "JOIN",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER",
+    "OVER",
+    "PARTITION",
+    "SELECT",
+    "SHOW",
+    "THEN",
+    "UNION",
+    "WHEN",
+    "WHERE",
+];
+
+/// The words that a line may have.
+pub(super) struct Words {
+    tables: Vec<TableName>,
+    /// Names of tables, columns and functions, and keywords, in order.
+    anywhere: Vec<String>,
+}
+
+impl Words {
+    pub(super) fn new(names: &Names) -> Self {
+        let tables = names.tables.clone();
+        let columns = tables.iter().flat_map(|table| table.columns.iter().chain([&table.name]));
+        let mut anywhere: Vec<_> = columns.chain(&KEYWORDS).map(ToString::to_string).collect();
+        anywhere.extend(names.functions.iter().map(|function| format!("{function}(")));
+        anywhere.sort();
+        anywhere.dedup();
+        Self { tables, anywhere }
+    }
+
+    /// Where the word that ends at the end of `line` begins, and what it may become.
+    fn candidates(&self, line: &str) -> (usize, Vec<String>) {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let start = line.trim_end_matches(is_word).len();
+        let (before, word) = line.split_at(start);
+        let found = match before.strip_suffix('.') {
+            Some(owner) => self.parts_of(&owner[owner.trim_end_matches(is_word).len()..]),
+            None if before == COMMAND_MARK => COMMANDS.iter().map(|it| it.name).collect(),
+            None if before.starts_with(COMMAND_MARK) => self.parts_of(MAIN),
+            None if word.is_empty() => Vec::new(),
+            None => self.words(),
+        };
+        let fitting = found.into_iter().filter(|name| begins_with(name, word));
+        (start, fitting.map(str::to_owned).collect())
+    }
+
+    /// The tables of a schema or the columns of a table; everything of a name that the query gives.
+    fn parts_of(&self, owner: &str) -> Vec<&str> {
+        let is_owner = |name: &str| name.eq_ignore_ascii_case(owner);
+        let tables = self.tables.iter().filter(|table| is_owner(table.schema));
+        let tables: Vec<&str> = tables.map(|table| table.name).collect();
+        match self.tables.iter().find(|table| is_owner(table.name)) {
+            Some(table) => table.columns.clone(),
+            None if tables.is_empty() => self.words(),
+            None => tables,
+        }
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.anywhere.iter().map(String::as_str).collect()
+    }
+}
+
+fn begins_with(name: &str, start: &str) -> bool {
+    name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.candidates(&line[..pos]))
+    }
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let text = context.input().trim();
+        let is_whole = text.is_empty() || text.starts_with(COMMAND_MARK) || is_complete(text);
+        Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+impl Helper for Words {}
+impl Highlighter for Words {}
+impl Hinter for Words {
+    type Hint = String;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_completed_by_where_they_stand() {
+        let table =
+            |schema, name, column| TableName { schema, name, columns: vec![column, "path"] };
+        let words = Words::new(&Names {
+            tables: vec![
+                table("main", "spans", "name"),
+                table("main", "steps", "number"),
+                table("raw", "spans", "name_id"),
+                table("raw", "strings", "id"),
+            ],
+            functions: vec!["sum".into()],
+            keywords: &[],
+        });
+        for (line, start, expected) in [
+            ("s", 0, &["SELECT", "SHOW", "spans", "steps", "strings", "sum("][..]),
+            ("SEL", 0, &["SELECT"]),
+            ("select nam", 7, &["name", "name_id"]),
+            ("select spans.n", 13, &["name"]),
+            ("select s.nu", 9, &["NULL", "number"]),
+            ("select * from raw.s", 18, &["spans", "strings"]),
+            ("select é", 7, &[]),
+            ("select ", 7, &[]),
+            ("\\", 1, &["?", "d", "f", "q"]),
+            ("\\d st", 3, &["steps"]),
+        ] {
+            let (at, found) = words.candidates(line);
+            assert_eq!(
+                (at, found),
+                (start, expected.iter().map(ToString::to_string).collect()),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `marey info`: what a run is.
+
+use insta::assert_snapshot;
+use std::fs;
+
+use crate::recorded;
+use crate::{Folder, marey, stdout, transcript};
+
+/// The transcript without sizes, which change with the writer of Parquet.
+fn without_sizes(transcript: &str) -> String {
+    const SIZE_COLUMN: usize = 11;
+    let lines = transcript.lines().filter(|line| !line.starts_with("  size "));
+    let without = |line: &str| match line.strip_suffix(" B").or(line.strip_suffix(" kB")) {
+        Some(_) => line[..line.len() - SIZE_COLUMN].to_owned(),
+        None => line.to_owned(),
+    };
+    lines.map(without).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_run_is_summed_up() {
+    let folder = Folder::with_run();
+    let shown = transcript(&mut folder.marey("info train.marey"));
+    assert_snapshot!(without_sizes(&shown), @r"
+    exit code: 0
+    --- stdout ---
+    train.marey: a run, a folder, schema version 1
+      command    train.py --epochs 3
+      recorded   2023-11-14 22:13:20 UTC, for 50.0 ms
+      hosts      node1
+      processes  1, rank 0
+      threads    1
+      events     10
+      written by marey 0.1.0
+      table                      rows       size
+      strings                       5
+      contexts                      4
+      processes                     1
+      threads                       1
+      sessions                      1
+      phases                        1
+      spans                         7
+      metrics                       3
+      steps                         3
+      rollups                      77
+      losses                        1
+    --- stderr ---
+    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    ");
+    let again = transcript(&mut folder.marey("info train.marey"));
+    assert_eq!(shown, again);
+}
+
+#[test]
+fn a_pack_is_summed_up_as_its_run_is() {
+    let folder = Folder::with_run();
+    transcript(&mut folder.marey("pack train.marey"));
+    let of_run = transcript(&mut folder.marey("info train.marey"));
+    let of_pack = transcript(&mut folder.marey("info train.marey.zip"));
+    let as_run = of_pack.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
+    assert_eq!(as_run, of_run);
+}
+
+#[test]
+fn what_is_missing_from_a_run_is_said() {
+    let folder = Folder::new::<&str>(&[]);
+    recorded::write_torn(&folder.path("train.marey"));
+    let shown = transcript(&mut folder.marey("info train.marey"));
+    let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
+    assert_snapshot!(said, @r"
+    warning: 1 of 1 processes did not end properly
+    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 5 B at the end of spools could not be read
+    ");
+}
+
+#[test]
+fn programs_get_json() {
+    let folder = Folder::with_run();
+    let shown = transcript(&mut folder.marey("info --json train.marey"));
+    let json: serde_json::Value = serde_json::from_str(stdout(&shown)).unwrap();
+    assert_eq!(json["path"], "train.marey");
+    assert_eq!(json["is_pack"], false);
+    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["start_unix_nanos"], 1_700_000_000_000_000_000_i64);
+    assert_eq!(json["processes"][0]["pid"], 4242);
+    assert_eq!(json["events"], 10);
+    assert_eq!(json["threads"], 1);
+    assert_eq!(json["losses"]["trace_buffer_full"], 7);
+    assert_eq!(json["torn_bytes"], 0);
+    let spans = json["tables"].as_array().unwrap().iter().find(|table| table["name"] == "spans");
+    let spans = spans.unwrap();
+    assert_eq!((&spans["rows"], &spans["parts"]), (&7.into(), &1.into()));
+    let file = fs::read_dir(folder.path("train.marey/tables/spans")).unwrap().next().unwrap();
+    assert_eq!(spans["bytes"], file.unwrap().metadata().unwrap().len());
+}
+
+#[test]
+fn what_is_no_run_is_named() {
+    assert_snapshot!(transcript(&mut marey("info minimal.hatchet")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `minimal.hatchet` is no run: it is a profile
+    hint: show it with `marey view minimal.hatchet`
+    ");
+    let folder = Folder::new(&[("empty/x", "")]);
+    assert_snapshot!(transcript(&mut folder.marey("info empty")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `empty` is no run: it is a folder without a manifest
+    ");
+}
+
+#[test]
+fn help_of_info() {
+    assert_snapshot!(transcript(&mut marey("info --help")), @r"
+    exit code: 0
+    --- stdout ---
+    Show what a run is
+
+    Usage: marey info [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run: a folder `NAME.marey`, or the one file of `marey pack`
+
+    Options:
+          --json  Print one JSON object
+      -h, --help  Print help
+
+    Examples:
+      marey info train.marey
+      marey info --json train.marey | jq .tables
+    --- stderr ---
+    ");
+}

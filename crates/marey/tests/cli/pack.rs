@@ -1,0 +1,76 @@
+//! `marey pack`: a run as one file.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::{Folder, marey, stdout, transcript};
+
+#[test]
+fn a_pack_answers_as_its_run_does_whatever_its_name() {
+    const QUERY: &str = "SELECT name, count, total_nanos FROM top ORDER BY name";
+    let folder = Folder::with_run();
+    let packed = transcript(&mut folder.marey("pack train.marey/ -o picture.png"));
+    assert!(packed.ends_with(" kB\n") && packed.contains("wrote `picture.png`, "), "{packed}");
+    let answer = |run: &str| transcript(folder.marey(&format!("query {run}")).arg(QUERY));
+    assert_eq!(stdout(&answer("train.marey")).lines().count(), 4);
+    assert_eq!(answer("picture.png"), answer("train.marey"));
+}
+
+#[test]
+fn it_lies_beside_the_run_and_replaces_nothing_unless_asked() {
+    let folder = Folder::with_run();
+    assert!(transcript(&mut folder.marey("pack train.marey")).starts_with("exit code: 0\n"));
+    assert!(fs::read(folder.path("train.marey.zip")).unwrap().starts_with(b"PK\x03\x04"));
+
+    fs::write(folder.path("train.marey.zip"), "mine").unwrap();
+    assert_snapshot!(transcript(&mut folder.marey("pack train.marey")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `train.marey.zip` is there already
+    hint: --force replaces it, -o writes another
+    ");
+    assert_eq!(fs::read(folder.path("train.marey.zip")).unwrap(), b"mine");
+    let forced = transcript(&mut folder.marey("pack --force train.marey"));
+    assert!(forced.starts_with("exit code: 0\n"), "{forced}");
+    assert!(fs::read(folder.path("train.marey.zip")).unwrap().starts_with(b"PK\x03\x04"));
+}
+
+#[test]
+fn a_pack_is_not_packed_again() {
+    let folder = Folder::with_run();
+    transcript(&mut folder.marey("pack train.marey"));
+    assert_snapshot!(transcript(&mut folder.marey("pack train.marey.zip")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `train.marey.zip` is one file already
+    ");
+}
+
+#[test]
+fn help_of_pack() {
+    assert_snapshot!(transcript(&mut marey("pack --help")), @r"
+    exit code: 0
+    --- stdout ---
+    Make one file of a run
+
+    Usage: marey pack [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run, a folder `NAME.marey`
+
+    Options:
+      -o, --output <FILE>  File to write [default: RUN.zip, beside the run]
+          --force          Replace the file if it is there
+      -h, --help           Print help
+
+    Examples:
+      marey pack train.marey                    Writes train.marey.zip
+      marey pack train.marey -o /tmp/slow.run   Any name will do: it is known by its content
+
+    Every command that takes a run takes the file. It is a zip that holds the tables as they are.
+    --- stderr ---
+    ");
+}

@@ -1,0 +1,108 @@
+//! A run as a program leaves it: one spool, not collected yet.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::Process;
+use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+
+/// When the program started, since 1970; the monotonic clock was at 0.
+const START_UNIX_NANOS: i64 = 1_700_000_000_000_000_000;
+
+/// What the texts of the spool are, by id.
+const TEXTS: [&str; 5] = ["ROOT", "train", "step", "forward", "tokens"];
+
+/// The sessions of everything.
+const SESSIONS: u64 = 1;
+
+/// Three steps of 1, 2 and 3 ms, with a forward of half of it in each, and one value a step.
+pub(crate) fn write(run: &Path) {
+    write_frames(run, &frames());
+}
+
+/// The same of a program that was killed while it wrote.
+pub(crate) fn write_torn(run: &Path) {
+    let mut frames = frames();
+    frames.truncate(frames.len() - 2);
+    write_frames(run, &frames);
+    let spool = run.join("spool/4242-0.spool");
+    let mut bytes = fs::read(&spool).unwrap();
+    bytes.extend([7; 5]);
+    fs::write(spool, bytes).unwrap();
+}
+
+fn write_frames(run: &Path, frames: &[Frame]) {
+    fs::create_dir_all(run.join("spool")).unwrap();
+    let mut writer = Writer::new(File::create(run.join("spool/4242-0.spool")).unwrap()).unwrap();
+    for frame in frames {
+        writer.frame(frame).unwrap();
+    }
+}
+
+fn frames() -> Vec<Frame> {
+    let clock = |monotonic_nanos| Frame::Clock {
+        monotonic_nanos,
+        unix_nanos: START_UNIX_NANOS + monotonic_nanos,
+    };
+    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let session = |event, time_nanos| Frame::Session {
+        session: 0,
+        event,
+        name: "/data/train".into(),
+        time_nanos,
+    };
+    let process = Process {
+        pid: 4242,
+        rank: Some(0),
+        host: "node1".into(),
+        argv: ["train.py", "--epochs", "3"].map(Into::into).to_vec(),
+        start_unix_nanos: START_UNIX_NANOS as u64,
+        duration_nanos: 0,
+        complete: false,
+    };
+    let nodes = vec![
+        node(0, NodeKind::Root, 0),
+        node(0, NodeKind::Scope, 1),
+        node(1, NodeKind::Step, 2),
+        node(2, NodeKind::Module, 3),
+    ];
+    let tokens = |number: i64| Value {
+        node: 2,
+        time_nanos: number * 10_000_000,
+        metric: 4,
+        value: MetricValue::Int(4096 * number),
+    };
+    vec![
+        Frame::Process(process),
+        clock(0),
+        session(SessionEvent::Started, 0),
+        Frame::Strings { first: 0, texts: TEXTS.map(Into::into).to_vec() },
+        Frame::Thread { thread: 0, os_id: 4242, name: "MainThread".into() },
+        Frame::Nodes { thread: 0, first: 0, nodes },
+        Frame::Spans { thread: 0, sessions: SESSIONS, spans: spans() },
+        Frame::Values { thread: 0, sessions: SESSIONS, values: (1..=3).map(tokens).collect() },
+        clock(50_000_000),
+        Frame::Losses(vec![(LossCause::TraceBuffer, 7)]),
+        session(SessionEvent::Finalized, 50_000_000),
+        Frame::End,
+    ]
+}
+
+/// In order of their ends.
+fn spans() -> Vec<Span> {
+    let span = |node, start_nanos, duration_nanos| Span {
+        node,
+        start_nanos,
+        end_nanos: start_nanos + duration_nanos,
+    };
+    let mut spans = Vec::new();
+    for number in 1..=3 {
+        let (start, millis) = (number * 10_000_000, number * 1_000_000);
+        spans.extend([span(3, start, millis / 2), span(2, start, millis)]);
+    }
+    spans.push(span(1, 5_000_000, 40_000_000));
+    spans
+}

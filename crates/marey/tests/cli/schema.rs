@@ -1,0 +1,89 @@
+//! `marey schema`: the tables that every run has.
+
+use insta::assert_snapshot;
+use marey_model::table::{stored, view};
+
+use crate::{marey, stdout, transcript};
+
+#[test]
+fn the_list_has_every_table_once_by_the_name_that_queries_use() {
+    let shown = transcript(&mut marey("schema"));
+    let lines = stdout(&shown).lines().filter(|line| line.starts_with(' '));
+    let names: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
+    for view in view::ALL {
+        assert!(names.contains(&view.name), "{shown}");
+    }
+    for table in stored::ALL {
+        assert!(names.contains(&format!("raw.{}", table.name).as_str()), "{shown}");
+        assert_eq!(names.iter().filter(|name| **name == table.name).count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn a_table_has_a_line_for_each_column() {
+    assert_snapshot!(transcript(&mut marey("schema steps")), @r"
+    exit code: 0
+    --- stdout ---
+    steps: The training steps.
+      number          UINTEGER        Number of the step in its process; the first is 0.
+      start_nanos     BIGINT          When it began.
+      end_nanos       BIGINT          When it ended.
+      duration_nanos  BIGINT          How long it took.
+      path            VARCHAR         The names around it and its own, separated by `/`.
+      thread          VARCHAR         Name of its thread; may be empty.
+      pid             BIGINT          Id of its process in the system.
+      rank            BIGINT or null  Rank of its process in a distributed job.
+      process_id      UINTEGER        Its process, in processes.
+      thread_id       UINTEGER        Its thread, in threads.
+      context_id      UINTEGER        Its place in the calling-context tree, in contexts.
+    --- stderr ---
+    ");
+    let raw = transcript(&mut marey("schema raw.steps"));
+    assert!(raw.contains("\nraw.steps: ") && raw.lines().count() == 10, "{raw}");
+    assert_snapshot!(transcript(&mut marey("schema stesp")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: there is no table `stesp`
+    hint: the tables are `spans`, `flame`, `top`, `steps`, `counters`, `kernels`, `strings`, `contexts`, `processes`, `threads`, `sessions`, `phases`, `metrics`, `gpu_activities`, `rollups`, `losses`, and raw.*
+    ");
+}
+
+#[test]
+fn programs_get_json() {
+    let all: serde_json::Value =
+        serde_json::from_str(stdout(&transcript(&mut marey("schema --json")))).unwrap();
+    let in_raw = all.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
+    assert_eq!(in_raw.count(), stored::ALL.len());
+    let one: serde_json::Value =
+        serde_json::from_str(stdout(&transcript(&mut marey("schema spans --json")))).unwrap();
+    assert_eq!(one.as_array().unwrap().len(), 1);
+    assert_eq!(one[0]["is_view"], true);
+    let rank = one[0]["columns"].as_array().unwrap().iter().find(|it| it["name"] == "rank");
+    let rank = rank.unwrap();
+    assert_eq!((&rank["type"], &rank["is_nullable"]), (&"BIGINT".into(), &true.into()));
+}
+
+#[test]
+fn help_of_schema() {
+    assert_snapshot!(transcript(&mut marey("schema --help")), @r"
+    exit code: 0
+    --- stdout ---
+    Show what tables and columns runs have
+
+    Usage: marey schema [OPTIONS] [TABLE]
+
+    Arguments:
+      [TABLE]  The table to describe, such as `spans` or `raw.spans` [default: all of them]
+
+    Options:
+          --json  Print one JSON array, with the columns of each table
+      -h, --help  Print help
+
+    Examples:
+      marey schema                What there is to ask for
+      marey schema spans          The columns of a table
+      marey schema --json         All of it, for programs
+    --- stderr ---
+    ");
+}

@@ -1,0 +1,247 @@
+"""A run and SQL over it: `marey.open`.
+
+    run = marey.open("train.marey")
+    run.sql("SELECT name, total_nanos FROM top ORDER BY total_nanos DESC LIMIT 10")
+
+An answer goes without a copy to whatever reads Arrow: pandas, Polars, pyarrow, DuckDB. None of
+them is needed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _collect, _engine
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Result", "Run", "open"]
+
+_ALL_COLUMNS = """
+SELECT table_name, column_name, data_type, is_nullable, description
+FROM information_schema.columns WHERE table_schema = 'main'
+ORDER BY table_name, ordinal_position
+"""
+
+# Rows that `repr` and a notebook show.
+_SHOWN_ROWS = 100
+
+
+def open(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    *,
+    memory_limit: int | None = None,
+    threads: int | None = None,
+) -> Run:
+    """Opens a run for questions, and collects it first if that has not been done.
+
+    Args:
+        path: The folder ``NAME.marey``, or a file that `marey pack` made of one.
+        memory_limit: Bytes that a query may need, and an answer hold; 2 GiB if not given.
+        threads: Threads that answer; one a core if not given.
+
+    Raises:
+        FileNotFoundError: There is nothing; another `OSError` if it cannot be read.
+        UnreadableRun: It is no sound run; a `ValueError`.
+    """
+    place = os.path.abspath(os.fsdecode(path))
+    if _engine.needs_collecting(place):
+        _collect.collect(place)
+    return Run(_engine.Run.open(place, memory_limit, threads))
+
+
+class Run:
+    """A run that was opened by `open`. Several threads may use it at once.
+
+    The tables are as they were when it was opened.
+    """
+
+    def __init__(self, run: _engine.Run) -> None:
+        """Use `open`."""
+        self._run: _engine.Run | None = run
+
+    @property
+    def path(self) -> str:
+        """The folder or file, as an absolute path."""
+        path: str = self.info()["path"]
+        return path
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables and views. `schema` describes them."""
+        return self._open().tables()
+
+    def schema(self, table: str | None = None) -> Result:
+        """The columns of a table, or of all, with their types and meanings.
+
+        Raises:
+            QueryError: There is no such table.
+        """
+        run = self._open()
+        if table is None:
+            return Result(run.sql(_ALL_COLUMNS))
+        parts = (part.replace('"', '""') for part in table.split("."))
+        quoted = ".".join(f'"{part}"' for part in parts)
+        run.sql(f"SELECT * FROM {quoted} LIMIT 0")  # names the nearest if there is none
+        return Result(run.sql(f"DESCRIBE {quoted}"))
+
+    def sql(self, query: str, *, max_rows: int | None = None) -> Result:
+        """The rows that answer a query, which can read and nothing else.
+
+        Ctrl-C stops it.
+
+        Args:
+            query: One statement of SQL over `tables`; those that are stored are in ``raw``, too.
+            max_rows: How many rows are wanted at most; `Result.was_cut` tells if there are more.
+
+        Raises:
+            QueryError: It cannot be answered, or not in ``memory_limit``; a `ValueError`.
+            UnreadableRun: The run turns out to be damaged.
+        """
+        return Result(self._open().sql(query, max_rows))
+
+    def info(self) -> dict[str, Any]:
+        """What the run consists of: its processes, the tables' rows and bytes, what was lost.
+
+        Keys that end in ``_nanos`` are moments, in nanoseconds since 1970.
+        """
+        return self._open().info()
+
+    def close(self) -> None:
+        """Lets go of the run's files and threads. Answers stay."""
+        self._run = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._run is None:
+            return "<marey.run.Run: closed>"
+        info = self.info()
+        rows = sum(table["rows"] for table in info["tables"].values())
+        return f"<marey.run.Run: {info['path']}, {len(info['processes'])} processes, {rows:,} rows>"
+
+    def _repr_html_(self) -> str:
+        from . import _notebook
+
+        tables = [(name, *sizes.values()) for name, sizes in self.info()["tables"].items()]
+        return _notebook.table(["table", "rows", "bytes"], tables, len(tables))
+
+    def _open(self) -> _engine.Run:
+        if self._run is None:
+            raise ValueError("the run is closed")
+        return self._run
+
+
+class Result:
+    """The rows of an answer: held in memory, and read as often as is wanted.
+
+    It is a stream of Arrow's PyCapsule interface, so other libraries take it as it is:
+    ``pyarrow.table(result)``, ``polars.DataFrame(result)``, or by its name in a query of DuckDB.
+
+    Values are numbers, flags, texts, bytes, lists, dicts and `None`; those of other types of SQL,
+    such as dates, are their texts.
+    """
+
+    def __init__(self, answer: _engine.Answer) -> None:
+        """Use `Run.sql`."""
+        self._answer = answer
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self._answer.columns()
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether there were more rows than the query's ``max_rows``."""
+        return self._answer.was_cut()
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column.
+
+        Raises:
+            KeyError: There is no such column, or there are several.
+        """
+        columns = self.columns
+        if columns.count(name) == 1:
+            return self._answer.column(columns.index(name))
+        found = "several columns are" if name in columns else "no column is"
+        raise KeyError(f"{found} called {name!r}: there are {', '.join(columns)}")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows."""
+        return list(self)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for number in range(self._answer.batch_count()):
+            yield from zip(*self._answer.batch(number), strict=True)
+
+    def __len__(self) -> int:
+        return len(self._answer)
+
+    def to_pyarrow(self) -> pyarrow.Table:
+        """The rows as a `pyarrow.Table`."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a `polars.DataFrame`."""
+        import polars
+
+        return polars.DataFrame(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a `pandas.DataFrame`, by way of pyarrow if it is there."""
+        import pandas
+
+        try:
+            import pyarrow
+        except ImportError:
+            columns = self.columns
+            values = {at: self._answer.column(at) for at in range(len(columns))}
+            return pandas.DataFrame(values).set_axis(columns, axis="columns")
+        return pyarrow.table(self).to_pandas()
+
+    def __arrow_c_schema__(self) -> object:
+        """The types of the columns, for Arrow."""
+        return self._answer.arrow_schema()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, for Arrow; in the types of ``requested_schema`` if it is given."""
+        return self._answer.arrow_stream(requested_schema)
+
+    def __repr__(self) -> str:
+        text = self._answer.text(_SHOWN_ROWS, _terminal_columns())
+        hidden = len(self) - _SHOWN_ROWS
+        return f"{text}… {hidden:,} more rows" if hidden > 0 else text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from . import _notebook
+
+        shown = list(itertools.islice(self, _SHOWN_ROWS))
+        return _notebook.table(self.columns, shown, len(self))
+
+
+def _terminal_columns() -> int | None:
+    """How wide the terminal is, if there is one."""
+    try:
+        return os.get_terminal_size(1).columns or None
+    except OSError:
+        return None
