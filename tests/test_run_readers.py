@@ -13,6 +13,8 @@ import pytest
 from marey.run import Run
 from run_programs import COUNTS, record
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 duckdb = pytest.importorskip("duckdb")
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

@@ -17,6 +17,8 @@ from conftest import run_well
 from marey.run import Result, Run
 from run_programs import COUNTS, record
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 SPANS = sum(COUNTS.values())
 BY_PATH = "SELECT path, count(*) AS count FROM spans GROUP BY path ORDER BY path"
 

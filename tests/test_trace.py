@@ -503,6 +503,9 @@ def test_marey_run() -> None:
     assert done.stdout == "hello\n"
     assert "marey: wrote program.chrome_trace\n" in done.stderr
     assert "ui.perfetto.dev" in done.stderr
+    assert (
+        "marey: wrote program.marey\nmarey: ask it with: marey query program.marey\n" in done.stderr
+    )
     assert paths("program.chrome_trace") == ["a"]
     subprocess.run([*run, "-o", "out/named.chrome_trace", "program.py"], check=True)
     assert traces("out") == ["named.chrome_trace"]
@@ -641,6 +644,7 @@ def test_a_tree_has_no_run_directory() -> None:
     stdout = marey.start("-", data="trace")
     with pytest.raises(ValueError, match="standard output"):
         marey.finalize(stdout, "marey")
+    assert stdout is not None
     marey._native.set_quiet_if_empty(stdout)
 
 

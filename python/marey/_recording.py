@@ -54,7 +54,8 @@ def start(options: Options, *, announce: bool) -> int | None:
     if session is None:
         return None
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
-    atexit.register(_finish, options.format, *announcing)
+    run = run_directory(options) if options.data == "trace" else None
+    atexit.register(_finish, options.format, run, *announcing)
     if options.torch:
         from marey import torch
 
@@ -62,25 +63,28 @@ def start(options: Options, *, announce: bool) -> int | None:
     return session
 
 
-def _finish(file_format: str, announcing_pid: int, directory: str) -> None:
+def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:
     """Write the profile. Registered before the program starts, so it runs after its handlers."""
     try:
         marey.finalize(output_format=file_format)
     except Exception as error:
         _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
-        for path in _session.written:
+        paths = dict.fromkeys(_session.written)
+        if run is not None and os.path.isdir(run):
+            paths[run] = None
+        for path in paths:
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
-            _session.say(f"see it {_how_to_see(shown)}")
+            _session.say(_what_to_do(shown))
 
 
-def _how_to_see(path: str) -> str:
+def _what_to_do(path: str) -> str:
     if path.endswith(".chrome_trace"):
-        return "at https://ui.perfetto.dev or chrome://tracing"
+        return "see it at https://ui.perfetto.dev or chrome://tracing"
     if path.endswith(".marey"):
-        return f"with: marey info {shlex.quote(path)}"
-    return f"with: marey view {shlex.quote(path)}"
+        return f"ask it with: marey query {shlex.quote(path)}"
+    return f"see it with: marey view {shlex.quote(path)}"
 
 
 def shown_path(path: str, directory: str) -> str:
