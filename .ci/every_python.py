@@ -23,7 +23,10 @@ FILES = (
     "live",
     "metrics",
     "run",
+    "run_collect",
+    "run_sql",
     "scope",
+    "trace",
 )
 
 
