@@ -21,6 +21,7 @@ from typing import Any
 from process import run
 from table import duration, grid, measured_with, update
 
+DEMO = Path(__file__).parent.parent / "examples" / "train_gpt.py"
 NOWHERE = Path(os.devnull)
 ROUNDS = 9
 MILLION = 1_000_000
@@ -91,29 +92,37 @@ def collection(folder: Path) -> list[tuple[str, ...]]:
             "",
         )
     ]
+    demo = folder / "demo.marey"
+    record_demo = ["-m", "marey", "run", "-d", "trace", "-o", str(demo), str(DEMO)]
+    lines.append(collected("the demo", demo, record_demo))
+    record = str(Path(__file__).with_name("record_run.py"))
     for spans in SIZES:
         path = run_of(folder, spans)
-        record = Path(__file__).with_name("record_run.py")
-        environment = {**os.environ, "MAREY_COLLECT": "0"}
-        command = [sys.executable, str(record), str(path.with_suffix("")), str(spans)]
-        subprocess.run(command, check=True, env=environment)
-        spool_bytes = size(path)
-        cost = run(["marey", "collect", "--quiet", str(path)], NOWHERE)
-        count = stored_spans(path)
-        at_rest = size(path) / count
-        lines.append(
-            (
-                f"{spans / MILLION:.0f} M spans",
-                duration(cost.cpu_nanos / count),
-                f"{cost.memory_bytes / 2**20:,.0f} MiB",
-                f"{spool_bytes / count:.2f}",
-                f"{at_rest:.2f}",
-                f"≤ {BYTES_BAR:.0f}",
-                verdict(at_rest <= BYTES_BAR),
-            )
-        )
-        print("  ".join(lines[-1]), flush=True)
+        arguments = [record, str(path.with_suffix("")), str(spans)]
+        lines.append(collected(f"{spans / MILLION:.0f} M spans", path, arguments))
     return lines
+
+
+def collected(what: str, path: Path, record: list[str]) -> tuple[str, ...]:
+    """Has a program record a run, collects it, and says what that took."""
+    environment = {**os.environ, "MAREY_COLLECT": "0"}
+    command = [sys.executable, *record]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    spool_bytes = size(path)
+    cost = run(["marey", "collect", "--quiet", str(path)], NOWHERE)
+    count = stored_spans(path)
+    at_rest = size(path) / count
+    line = (
+        what,
+        duration(cost.cpu_nanos / count),
+        f"{cost.memory_bytes / 2**20:,.0f} MiB",
+        f"{spool_bytes / count:.2f}",
+        f"{at_rest:.2f}",
+        f"≤ {BYTES_BAR:.0f}",
+        verdict(at_rest <= BYTES_BAR),
+    )
+    print("  ".join(line), flush=True)
+    return line
 
 
 def stored_spans(path: Path) -> int:

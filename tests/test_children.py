@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,49 @@ def test_checkpoints_go_on_after_a_fork() -> None:
         """
     run_well(source, MAREY_CHECKPOINT_SECS="0.01")
     assert len(files()) == 2
+
+
+# How a program forks without Python's hooks, and between forks of which these know.
+FORKS = {
+    "in C": """
+        if (child := ctypes.PyDLL(None).fork()) == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+    "by subprocess": "subprocess.run(['true'], check=True, user=os.getuid())",
+}
+
+
+@pytest.mark.parametrize("fork", FORKS)
+def test_recording_goes_on_after_a_fork_that_python_did_not_make(fork: str) -> None:
+    unhooked, hooked = (textwrap.dedent(source) for source in (FORKS[fork], HOOKED_FORK))
+    source = f"""
+import ctypes, marey, os, subprocess
+from pathlib import Path
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+marey.start("x", data="trace")
+before = threads()
+for code in ({unhooked!r}, {hooked!r}, {unhooked!r}):
+    exec(code)
+    while threads() != before:  # after a fork of its own Python starts them in a moment
+        pass
+    [spool] = Path("x.marey/spool").iterdir()
+    taken_bytes = spool.stat().st_size
+    while spool.stat().st_size == taken_bytes:
+        with marey.scope("seen"):
+            pass
+"""
+    run_well(source, MAREY_CHECKPOINT_SECS="0.01")
+
+
+HOOKED_FORK = """
+    if (child := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

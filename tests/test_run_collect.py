@@ -177,12 +177,29 @@ def test_the_program_ends_as_it_would(ending: str) -> None:
     assert rows(SPANS) == [("a", 1)]
 
 
+def test_a_program_with_python_inside_is_not_started_again() -> None:
+    # Where Python is embedded, `sys.executable` may be the program itself.
+    other = write_program("#!/bin/sh\ntouch started\n", "uwsgi")
+    other.chmod(0o755)
+    source = f"""
+        import marey, sys
+        marey.start("train", data="trace")
+        marey.enter_scope("a")
+        sys.executable = {str(other)!r}
+        """
+    run_well(source)
+    assert not Path("started").exists()
+    assert len(spools()) == 1
+    assert rows(SPANS) == [("a", 1)]
+
+
 def test_a_collector_that_fails_costs_one_line() -> None:
+    Path("python-that-fails").symlink_to("/bin/false")
     source = """
         import marey, sys
         marey.start("train", data="trace")
         marey.enter_scope("a")
-        sys.executable = "/bin/false"
+        sys.executable = "./python-that-fails"
         sys.exit(4)
         """
     done = run_program(source)
@@ -200,7 +217,7 @@ def is_waiting(pid: int) -> bool:
 
 def test_ctrl_c_leaves_the_rest_for_later() -> None:
     # In place of the interpreter: a collector that hangs once it has said that it runs.
-    hanging = write_program("#!/bin/sh\nexec 3>$PIPE\nexec sleep 1000\n", "hanging")
+    hanging = write_program("#!/bin/sh\nexec 3>$PIPE\nexec sleep 1000\n", "python-that-hangs")
     hanging.chmod(0o755)
     os.mkfifo("pipe")
     source = f"""

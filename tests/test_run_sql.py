@@ -215,6 +215,10 @@ def test_info_is_the_manifest(run: Run, path: Path) -> None:
     assert process["is_complete"] is True
     assert process["argv"][-1].endswith("program.py")
     assert process["start_nanos"] < process["end_nanos"]
+    overhead = process["overhead"]
+    assert overhead["events"] >= 2 * SPANS
+    assert 0 < overhead["scope_nanos"] < overhead["recording_nanos"]
+    assert overhead["flushing_nanos"] > 0
     assert info["tables"]["spans"]["rows"] == SPANS
     on_disk = sum(part.stat().st_size for part in path.glob("tables/spans/*"))
     assert info["tables"]["spans"]["bytes"] == on_disk
@@ -337,8 +341,9 @@ def test_ctrl_c_stops_a_query(path: Path) -> None:
             run.sql({ENDLESS!r})
         except KeyboardInterrupt:
             print("stopped")
+        print(len(run.sql("SELECT * FROM spans WHERE duration_nanos >= 0")))
         """
-    assert run_well(source) == "stopped\n"
+    assert run_well(source) == f"stopped\n{SPANS}\n"
 
 
 def test_a_closed_run(path: Path) -> None:

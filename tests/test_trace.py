@@ -605,6 +605,25 @@ def test_processes_of_one_name_may_start_and_end_together() -> None:
     assert len(spools) == 400
 
 
+def test_threads_may_end_all_sessions_at_once() -> None:
+    source = """
+        import marey, threading
+        failed = []
+        def work(name):
+            try:
+                for _ in range(200):
+                    marey.start(name, data="trace")
+                    marey.finalize(output_format="marey")
+            except Exception as error:
+                failed.append(error)
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(failed)
+        """
+    assert run_well(source, MAREY_COLLECT="0") == "[]\n"
+
+
 # The run directory
 
 

@@ -49,7 +49,7 @@ def collect(run: str) -> bool:
     Raises:
         OSError: The process cannot be started.
     """
-    if not sys.executable or getattr(sys, "frozen", False):
+    if not _is_python(sys.executable) or getattr(sys, "frozen", False):
         return True  # there is no interpreter to start
     is_seen = os.isatty(2)
     process = _start(run, is_seen)
@@ -62,6 +62,11 @@ def collect(run: str) -> bool:
         os.waitpid(process, 0)
         raise
     return is_seen or os.waitstatus_to_exitcode(status) in (0, -signal.SIGINT)
+
+
+def _is_python(executable: str | None) -> bool:
+    """Whether this is an interpreter, and no program with one inside, as uWSGI is."""
+    return os.path.basename(executable or "").startswith(("python", "pypy"))
 
 
 def _start(run: str, is_seen: bool) -> int:

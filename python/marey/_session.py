@@ -35,7 +35,8 @@ def finish(session: int | None, output_format: str) -> None:
     """
     global _says_note
     for ending in _native.sessions() if session is None else [session]:
-        _collect.at_exit(_native.run_dir(ending))
+        with contextlib.suppress(IndexError):  # another thread has just ended it
+            _collect.at_exit(_native.run_dir(ending))
     paths = _native.finalize(session, output_format)
     written.extend(paths)
     if _says_note and paths:
@@ -95,5 +96,7 @@ _anchor = _Anchor()
 atexit.register(_finish_at_exit)
 _finish_with_multiprocessing()
 os.register_at_fork(
-    after_in_parent=_native.after_fork_in_parent, after_in_child=_after_fork_in_child
+    before=_native.before_fork,
+    after_in_parent=_native.after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
 )

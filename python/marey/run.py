@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _collect, _engine
+from . import _collect, _engine, _warning
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +42,8 @@ def open(
 ) -> Run:
     """Opens a run for questions, and collects it first if that has not been done.
 
+    Where nothing can be written, what was collected before is opened, with a warning.
+
     Args:
         path: The folder ``NAME.marey``, or a file that `marey pack` made of one.
         memory_limit: Bytes that a query may need, and an answer hold; 2 GiB if not given.
@@ -54,7 +56,13 @@ def open(
     place = os.path.abspath(os.fsdecode(path))
     if _engine.needs_collecting(place):
         _collect.collect(place)
-    return Run(_engine.Run.open(place, memory_limit, threads))
+    run = _engine.Run.open(place, memory_limit, threads)
+    if uncollected := run.uncollected_bytes():
+        _warning.warn(
+            f"{place}: {uncollected:,} bytes of spools are not collected:"
+            " nothing can be written there"
+        )
+    return Run(run)
 
 
 class Run:
@@ -89,7 +97,6 @@ class Run:
             return Result(run.sql(_ALL_COLUMNS))
         parts = (part.replace('"', '""') for part in table.split("."))
         quoted = ".".join(f'"{part}"' for part in parts)
-        run.sql(f"SELECT * FROM {quoted} LIMIT 0")  # names the nearest if there is none
         return Result(run.sql(f"DESCRIBE {quoted}"))
 
     def sql(self, query: str, *, max_rows: int | None = None) -> Result:
@@ -110,7 +117,8 @@ class Run:
     def info(self) -> dict[str, Any]:
         """What the run consists of: its processes, the tables' rows and bytes, what was lost.
 
-        Keys that end in ``_nanos`` are moments, in nanoseconds since 1970.
+        Keys that end in ``_nanos`` are moments, in nanoseconds since 1970; in the ``overhead`` of
+        a process, what recording cost it, they are durations.
         """
         return self._open().info()
 

@@ -14,8 +14,23 @@ fn id(session: i64) -> Result<SessionId, Failure> {
     id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
 }
 
-fn ids(session: i64) -> Result<Vec<SessionId>, Failure> {
-    if session == ALL { Ok(api::alive()) } else { Ok(vec![id(session)?]) }
+/// Does something with a session, or with all of them but for those that another thread ends meanwhile.
+/// One that fails does not keep it from the others; its error is told.
+fn for_each(
+    session: i64,
+    mut act: impl FnMut(SessionId) -> Result<(), Error>,
+) -> Result<(), Failure> {
+    if session != ALL {
+        return Ok(act(id(session)?)?);
+    }
+    let mut all = Ok(());
+    for id in api::alive() {
+        match act(id) {
+            Err(Error::UnknownSession(_)) => {}
+            done => all = all.and(done),
+        }
+    }
+    Ok(all?)
 }
 
 pub(crate) unsafe extern "C" fn start(
@@ -51,12 +66,12 @@ pub(crate) unsafe extern "C" fn start(
 
 pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a writable buffer or null.
-    unsafe { status(error, || Ok(ids(session)?.into_iter().try_for_each(api::activate)?)) }
+    unsafe { status(error, || for_each(session, api::activate)) }
 }
 
 pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
-    unsafe { status(error, || Ok(ids(session)?.into_iter().try_for_each(api::deactivate)?)) }
+    unsafe { status(error, || for_each(session, api::deactivate)) }
 }
 
 pub(crate) unsafe extern "C" fn finalize(
@@ -71,20 +86,15 @@ pub(crate) unsafe extern "C" fn finalize(
     unsafe {
         status(error, || {
             let format = optional_format(format, format_len)?;
-            let mut all = Ok(());
-            for id in ids(session)? {
-                let written = api::finalize(id, format).map(|written| {
-                    for path in written {
-                        let bytes = path.as_os_str().as_bytes();
-                        if let Some(sink) = paths {
-                            sink(context, bytes.as_ptr(), bytes.len());
-                        }
+            for_each(session, |id| {
+                for path in api::finalize(id, format)? {
+                    let bytes = path.as_os_str().as_bytes();
+                    if let Some(sink) = paths {
+                        sink(context, bytes.as_ptr(), bytes.len());
                     }
-                });
-                // A session that fails does not keep the others from ending; its error is told.
-                all = all.and(written);
-            }
-            Ok(all?)
+                }
+                Ok(())
+            })
         })
     }
 }

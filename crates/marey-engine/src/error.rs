@@ -33,23 +33,32 @@ pub(crate) fn unreadable_bytes(error: &ParseError) -> PyErr {
 
 /// The subclass of `OSError` that belongs to the error, with the file's name.
 pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
+    hinted_os_error(error, path, None)
+}
+
+fn hinted_os_error(error: io::Error, path: &Path, hint: Option<String>) -> PyErr {
     let Some(code) = error.raw_os_error() else { return error.into() };
     let message = error.to_string();
-    let reason = message.split(" (os error").next().unwrap_or_default().to_owned();
+    let reason = message.split(" (os error").next().unwrap_or_default();
+    let reason = with_hint(reason, hint);
     PyOSError::new_err((code, reason, path.as_os_str().to_owned()))
 }
 
 pub(crate) fn unreadable_run(error: StoreError) -> PyErr {
+    let hint = error.hint();
     match error {
-        StoreError::Io { path, source, .. } => os_error(source, &path),
+        StoreError::Io { path, source, .. } | StoreError::ReadOnly { path, source } => {
+            hinted_os_error(source, &path, hint)
+        }
         StoreError::NotARun { .. }
         | StoreError::Uncollected { .. }
+        | StoreError::Link { .. }
         | StoreError::Version { .. }
         | StoreError::Manifest { .. }
         | StoreError::Pack { .. }
         | StoreError::Part { .. }
         | StoreError::Parquet { .. }
-        | StoreError::Arrow { .. } => UnreadableRun::new_err(with_hint(&error, error.hint())),
+        | StoreError::Arrow { .. } => UnreadableRun::new_err(with_hint(&error, hint)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-use marey_store::{Manifest, ProcessEntry, Run};
+use marey_store::{Manifest, OverheadEntry, ProcessEntry, Run};
 use pyo3::IntoPyObject;
 
 /// Each field becomes a key.
@@ -31,6 +31,15 @@ struct Process<'a> {
     start_nanos: i64,
     end_nanos: i64,
     is_complete: bool,
+    overhead: Option<Overhead>,
+}
+
+#[derive(IntoPyObject)]
+struct Overhead {
+    events: u64,
+    scope_nanos: f64,
+    recording_nanos: u64,
+    flushing_nanos: u64,
 }
 
 #[derive(IntoPyObject)]
@@ -68,7 +77,15 @@ impl<'a> Process<'a> {
             start_nanos: entry.start_unix_nanos,
             end_nanos: entry.end_unix_nanos,
             is_complete: entry.is_complete,
+            overhead: entry.overhead.map(Overhead::of),
         }
+    }
+}
+
+impl Overhead {
+    fn of(entry: OverheadEntry) -> Self {
+        let OverheadEntry { events, scope_nanos, recording_nanos, flushing_nanos } = entry;
+        Self { events, scope_nanos, recording_nanos, flushing_nanos }
     }
 }
 

@@ -83,6 +83,11 @@ impl Run {
         Ok(tables.filter(|table| table.schema == "main").map(|table| table.name).collect())
     }
 
+    /// Bytes of spools that the tables do not have, because nothing can be written there.
+    fn uncollected_bytes(&self) -> u64 {
+        self.database.run().uncollected_bytes()
+    }
+
     /// What the manifest says.
     fn info(&self) -> Info<'_> {
         Info::of(self.database.run())

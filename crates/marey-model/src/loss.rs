@@ -67,7 +67,7 @@ impl LossCause {
                 "Events whose context did not fit into the thread's tree any more; they are counted on a node named `<lost>`."
             }
             Self::Names => {
-                "Names that did not fit into the table of names any more, and, in a trace, names and texts of more than 1 MiB; they read `<lost>`."
+                "Names, and texts of metrics in a tree, that did not fit into their tables any more, and, in a trace, names and texts of more than 1 MiB; they read `<lost>`."
             }
             Self::UnmatchedExit => {
                 "Exits for a scope that was not open on its thread; they change nothing."

@@ -234,16 +234,20 @@ pub struct Meta {
     pub process: Option<Process>,
 }
 
-/// The recorder's own cost.
+/// What recording cost a process, as its recorder measured it.
+///
+/// The recorder enters and leaves a few thousand scopes that nobody sees when a session starts, and so
+/// knows what one costs there. A scope is two events, entering and leaving; a value of a metric is
+/// one. All of recording is estimated at half a scope's cost an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overhead {
-    /// Events recorded.
+    /// Events of all threads since recording began, lost ones included.
     pub events: u64,
-    /// Cost of one scope.
+    /// Cost of entering and leaving one scope.
     pub scope_nanos: f64,
-    /// Cost of all recording, estimated.
+    /// Cost of all events, estimated.
     pub recording_nanos: u64,
-    /// Time spent on writing files.
+    /// Time spent on writing what was recorded so far, on whichever thread it ran.
     pub flushing_nanos: u64,
 }
 

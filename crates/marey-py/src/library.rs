@@ -55,8 +55,6 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
         )));
     }
     TABLE.store(found.cast_mut(), Ordering::Release);
-    // `marey._session` registers the call that this defers to.
-    (table().defer_fork_restart)();
     Ok(())
 }
 

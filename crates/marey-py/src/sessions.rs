@@ -222,6 +222,12 @@ fn checkpoint(py: Python<'_>) {
     py.detach(|| (table().checkpoint)());
 }
 
+/// To be called before a fork that [`after_fork_in_parent`] follows.
+#[pyfunction]
+fn before_fork() {
+    (table().defer_fork_restart)();
+}
+
 /// To be called after a fork, in the parent.
 ///
 /// CPython 3.13 counts the process's threads when this is over, and warns of more than one: ours
@@ -263,6 +269,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(run_dir, module)?,
         wrap_pyfunction!(set_quiet_if_empty, module)?,
         wrap_pyfunction!(checkpoint, module)?,
+        wrap_pyfunction!(before_fork, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,
         wrap_pyfunction!(is_recording, module)?,
     ] {

@@ -8,8 +8,8 @@ SELECT
     coalesce(r.self_nanos, 0) AS self_nanos,
     r.min_nanos AS min_nanos,
     r.max_nanos AS max_nanos,
-    r.p50_nanos AS p50_nanos,
-    r.p99_nanos AS p99_nanos,
+    sketch_quantile(r.sketch, 0.5) AS p50_nanos,
+    sketch_quantile(r.sketch, 0.99) AS p99_nanos,
     c.id AS context_id,
     c.parent_id AS parent_id
 FROM raw.contexts AS c
@@ -21,8 +21,7 @@ LEFT JOIN (
         sum(self_nanos) AS self_nanos,
         min(min_nanos) AS min_nanos,
         max(max_nanos) AS max_nanos,
-        sketch_quantile(sketch, 0.5) AS p50_nanos,
-        sketch_quantile(sketch, 0.99) AS p99_nanos
+        merge_sketches(sketch) AS sketch
     FROM raw.rollups
     WHERE bucket_nanos = 0
     GROUP BY context_id

@@ -4,9 +4,10 @@ use crate::clock;
 use crate::local;
 use crate::losses;
 use crate::os;
-use crate::output::{Meta, Overhead, Process};
+use crate::output::{Meta, Process};
 use crate::registry;
 use crate::session::Session;
+use marey_model::profile::Overhead;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Time spent on merging trees and writing files since recording began.
@@ -28,7 +29,7 @@ pub(crate) fn measure_scope() {
 
 /// Counts the time since `ticks` as spent on flushing.
 pub(crate) fn add_flushing_since(ticks: u64) {
-    FLUSHING_NANOS.fetch_add(elapsed(ticks), Ordering::Relaxed);
+    FLUSHING_NANOS.fetch_add(elapsed_nanos(ticks), Ordering::Relaxed);
 }
 
 /// Rank of this process in a distributed job, if the environment tells one.
@@ -36,14 +37,21 @@ pub(crate) fn rank() -> Option<u32> {
     marey_model::rank::from_env(|name| std::env::var(name).ok())
 }
 
-fn elapsed(since_ticks: u64) -> u64 {
+/// Time since `ticks`.
+pub(crate) fn elapsed_nanos(since_ticks: u64) -> u64 {
     clock::nanos(clock::ticks().saturating_sub(since_ticks))
+}
+
+/// What recording cost so far, with the time that was spent on writing it.
+pub(crate) fn overhead(flushing_nanos: u64) -> Overhead {
+    let events = registry::events();
+    let scope_nanos = SCOPE_PICOS.load(Ordering::Relaxed) as f64 / 1000.0;
+    let recording_nanos = (events as f64 * scope_nanos / 2.0) as u64;
+    Overhead { events, scope_nanos, recording_nanos, flushing_nanos }
 }
 
 /// What a session's documents say about themselves; `complete` once the session is over.
 pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
-    let events = registry::events();
-    let scope_nanos = SCOPE_PICOS.load(Ordering::Relaxed) as f64 / 1000.0;
     let mut losses = losses::snapshot().to_vec();
     losses.sort_by_key(|(cause, _)| cause.as_str());
     Meta {
@@ -52,15 +60,10 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
             rank: rank(),
             host: os::host_name(),
             start_unix_nanos: session.started.unix_nanos,
-            duration_nanos: elapsed(session.started.ticks),
+            duration_nanos: elapsed_nanos(session.started.ticks),
             complete,
         },
-        overhead: Overhead {
-            events,
-            scope_nanos,
-            recording_nanos: (events as f64 * scope_nanos / 2.0) as u64,
-            flushing_nanos: FLUSHING_NANOS.load(Ordering::Relaxed),
-        },
+        overhead: overhead(FLUSHING_NANOS.load(Ordering::Relaxed)),
         losses,
     }
 }

@@ -251,7 +251,7 @@ pub fn write_checkpoints() {
     recorder::write_checkpoints();
 }
 
-/// Leaves it to the caller to have the background threads started again after a fork.
+/// Leaves it to the caller to have the background threads started again after this thread's next fork.
 pub fn defer_fork_restart() {
     fork::defer_restart();
 }

@@ -2,9 +2,10 @@
 
 use crate::arena::Arena;
 use crate::names;
+use crate::tag::Tag;
 use marey_model::metric::{MetricError, MetricName, MetricValue};
 use marey_model::sketch;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// One session's data about one thread. The owner of the thread is the only writer.
 #[derive(Debug, Default)]
@@ -75,32 +76,13 @@ impl Default for Page {
 struct Metric {
     name: AtomicU32,
     /// A [`Tag`].
-    tag: AtomicU32,
+    tag: AtomicU8,
     /// The scalar's bits, or the first element's number.
     value: AtomicU64,
     /// Elements, for vectors.
     len: AtomicU32,
     /// Next metric of the node, plus one.
     next: AtomicU32,
-}
-
-/// Type of a metric's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-enum Tag {
-    Int = 1,
-    Float = 2,
-    Text = 3,
-    Ints = 4,
-    Floats = 5,
-}
-
-impl Tag {
-    fn from_u32(number: u32) -> Option<Self> {
-        [Self::Int, Self::Float, Self::Text, Self::Ints, Self::Floats]
-            .into_iter()
-            .find(|&tag| tag as u32 == number)
-    }
 }
 
 /// Adds to a word that has one writer: a load and a store, no locked instruction.
@@ -236,9 +218,9 @@ impl Column {
                 element.map_or(0, |element| element.load(Ordering::Relaxed))
             })
         };
-        match Tag::from_u32(metric.tag.load(Ordering::Relaxed)) {
+        match Tag::from_u8(metric.tag.load(Ordering::Relaxed)) {
             Some(Tag::Float) => MetricValue::Float(f64::from_bits(bits)),
-            Some(Tag::Text) => MetricValue::Text((*names::name(bits as u32)).into()),
+            Some(Tag::Text) => MetricValue::Text(names::text(bits as u32)),
             Some(Tag::Ints) => MetricValue::Ints(elements().map(u64::cast_signed).collect()),
             Some(Tag::Floats) => MetricValue::Floats(elements().map(f64::from_bits).collect()),
             Some(Tag::Int) | None => MetricValue::Int(bits.cast_signed()),
@@ -247,20 +229,19 @@ impl Column {
 
     /// Stores a value. A vector that keeps its length keeps its place.
     fn store(&self, metric: &Metric, value: &MetricValue) {
-        let (tag, bits) = match value {
-            MetricValue::Int(value) => (Tag::Int, value.cast_unsigned()),
-            MetricValue::Float(value) => (Tag::Float, value.to_bits()),
-            MetricValue::Text(text) => (Tag::Text, u64::from(names::intern(text))),
+        let bits = match value {
+            MetricValue::Int(value) => value.cast_unsigned(),
+            MetricValue::Float(value) => value.to_bits(),
+            MetricValue::Text(text) => names::intern_text(text).into(),
             MetricValue::Ints(values) => {
-                let first = self.place(metric, values.iter().map(|value| value.cast_unsigned()));
-                (Tag::Ints, first)
+                self.place(metric, values.iter().map(|value| value.cast_unsigned()))
             }
             MetricValue::Floats(values) => {
-                (Tag::Floats, self.place(metric, values.iter().map(|value| value.to_bits())))
+                self.place(metric, values.iter().map(|value| value.to_bits()))
             }
         };
         metric.value.store(bits, Ordering::Relaxed);
-        metric.tag.store(tag as u32, Ordering::Relaxed);
+        metric.tag.store(Tag::of(value) as u8, Ordering::Relaxed);
     }
 
     fn place(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {

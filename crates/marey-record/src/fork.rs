@@ -6,19 +6,18 @@ use crate::recorder;
 use crate::trace;
 use crate::worker::Worker;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
 
-static RESTART_IS_OURS: AtomicBool = AtomicBool::new(true);
-
 thread_local! {
     /// Our locks, from before the fork until after it.
     static HELD: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    /// Whether the caller of the next fork of this thread restarts the background threads.
+    static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Installs the handlers, once; and the one that writes the files when the process ends.
@@ -35,12 +34,12 @@ pub(crate) fn install() {
     });
 }
 
-/// Leaves it to the caller to start the background threads again after a fork.
+/// Leaves it to the caller to start the background threads again after the next fork of this thread.
 ///
-/// CPython warns of threads right after a fork, in the parent: it calls [`restart_workers`] when that
-/// is over.
+/// CPython warns of threads right after a fork of its own, in the parent: it calls [`restart_workers`]
+/// when that is over. It knows nothing of a fork that a C library makes.
 pub(crate) fn defer_restart() {
-    RESTART_IS_OURS.store(false, Ordering::Relaxed);
+    IS_DEFERRED.set(true);
 }
 
 /// Starts the background threads again that a fork has stopped.
@@ -56,13 +55,14 @@ extern "C" fn before() {
 
 extern "C" fn after_in_parent() {
     HELD.with_borrow_mut(Option::take);
-    if RESTART_IS_OURS.load(Ordering::Relaxed) {
+    if !IS_DEFERRED.take() {
         restart_workers();
     }
 }
 
 extern "C" fn after_in_child() {
     HELD.with_borrow_mut(Option::take);
+    IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
     recorder::begin_child();
     restart_workers();

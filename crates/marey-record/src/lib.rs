@@ -81,6 +81,8 @@ pub mod sync;
 #[cfg(not(loom))]
 pub mod table;
 #[cfg(not(loom))]
+mod tag;
+#[cfg(not(loom))]
 mod thread;
 #[cfg(not(loom))]
 mod trace;

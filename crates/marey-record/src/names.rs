@@ -1,4 +1,4 @@
-//! Names as numbers: the process's table of interned strings, and of metric names.
+//! Texts as numbers: the process's tables of names, of metric names, and of texts that are values.
 //!
 //! A hot path never comes here: faces keep the number of a name beside the name.
 
@@ -11,7 +11,9 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 pub(crate) const LOST_NAME: &str = "<lost>";
 /// Number of [`LOST_NAME`].
 pub(crate) const LOST: u32 = 1;
-/// Most bytes of names that are kept.
+/// A number that no text has.
+const LOST_TEXT: u32 = u32::MAX;
+/// Most bytes that a table keeps.
 const MAX_BYTES: usize = 64 << 20;
 
 static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
@@ -21,6 +23,9 @@ static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
     table.insert(LOST_NAME, Arc::from(LOST_NAME));
     RwLock::new(table)
 });
+
+/// Values of metrics: a program may have any number of them, and they must not cost it its names.
+static TEXTS: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(RwLock::default);
 
 static METRICS: LazyLock<RwLock<Table<Metric>>> = LazyLock::new(RwLock::default);
 
@@ -61,6 +66,17 @@ pub(crate) fn intern(name: &str) -> u32 {
 /// The name of a number.
 pub(crate) fn name(number: u32) -> Arc<str> {
     let table = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
+}
+
+/// The number of a text that is a value.
+pub(crate) fn intern_text(text: &str) -> u32 {
+    number_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
+}
+
+/// The text of a number.
+pub(crate) fn text(number: u32) -> Arc<str> {
+    let table = TEXTS.read().unwrap_or_else(PoisonError::into_inner);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
@@ -105,11 +121,12 @@ fn number_in<T: Clone>(
     Some(table.insert(name, make(name)))
 }
 
-/// Keeps both tables still while the process forks: the child must not find a lock held by a thread
+/// Keeps the tables still while the process forks: the child must not find a lock held by a thread
 /// that it does not have.
 pub(crate) fn hold() -> impl Sized {
     (
         NAMES.write().unwrap_or_else(PoisonError::into_inner),
+        TEXTS.write().unwrap_or_else(PoisonError::into_inner),
         METRICS.write().unwrap_or_else(PoisonError::into_inner),
     )
 }

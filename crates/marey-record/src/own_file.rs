@@ -57,6 +57,13 @@ impl Drop for OwnFile {
     }
 }
 
+/// Whether this is the file that a path names.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let named = std::fs::metadata(path).map(|about| identity(&about));
+    let own = file.metadata().map(|about| identity(&about));
+    matches!((named, own), (Ok(named), Ok(own)) if named == own)
+}
+
 fn identity(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }

@@ -198,12 +198,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
     }
     account::add_flushing_since(began);
     let meta = account::meta(&session, true);
-    let mut playback = match (session.playback.take(), &recorded) {
-        (None, Some(recorded)) if format == Format::ChromeTrace => {
-            Some(writing::playback(&session, recorded)?)
-        }
-        (playback, _) => playback,
-    };
+    let mut playback = session.playback.take();
     let outputs = Arc::clone(&session.outputs);
     let mut outputs = lock(&outputs);
     outputs.closed = true;
@@ -252,6 +247,17 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     close_phase(&mut session, &running, true);
     let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
     let recorded = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
+    // Before the spool is complete: a collector may take it away then.
+    let is_played = format == Some(Format::ChromeTrace);
+    let playback = match (session.playback.take(), &recorded) {
+        (None, Ok(Some((recorded, _)))) if is_played => {
+            writing::playback(&session, recorded).map(Some)
+        }
+        (playback, _) => Ok(playback),
+    };
+    if session.is_trace() {
+        trace::forget(&session);
+    }
     CONTROL.forget(slot);
     let recorded = match recorded {
         Err(error) if needs_spool => return Err(error),
@@ -264,6 +270,7 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
         session.recorded = Some(recorded);
         set_part(&mut session, part_start..u64::MAX);
     }
+    session.playback = playback?;
     Ok(session)
 }
 

@@ -217,15 +217,15 @@ pub struct Table {
     pub set_quiet_if_empty: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i32,
     /// Writes every session's present state to its file.
     pub checkpoint: extern "C" fn(),
-    /// To be called after a fork, in the parent, by whoever called `defer_fork_restart`.
+    /// To be called after a fork, in the parent, by whoever called `defer_fork_restart` before it.
     pub after_fork_in_parent: extern "C" fn(),
     /// Text of a number that `intern` gave, to `sink`.
     pub name_text: unsafe extern "C" fn(name: u32, sink: Option<Sink>, context: *mut c_void),
     /// Numbers of the live sessions, lowest first; returns how many there are, which may be more
     /// than `len`.
     pub sessions: unsafe extern "C" fn(sessions: *mut i64, len: usize) -> usize,
-    /// Leaves it to the caller to have the background thread started again after a fork, by
-    /// `after_fork_in_parent`: CPython counts threads right after one.
+    /// To be called right before a fork: leaves it to the caller to have the background threads started
+    /// again after it, by `after_fork_in_parent`. CPython counts threads right after one.
     pub defer_fork_restart: extern "C" fn(),
     /// Path of the run directory that a session's events are in, to `sink`; nothing if it keeps none.
     pub run_dir: unsafe extern "C" fn(

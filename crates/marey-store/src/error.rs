@@ -36,6 +36,20 @@ pub enum StoreError {
         /// The run.
         path: PathBuf,
     },
+    /// What has to be a file or a folder of the run may lie anywhere.
+    #[error("`{}` is a link, and no part of the run", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// It cannot be collected where it lies.
+    #[error("cannot collect `{}`: {source}", path.display())]
+    ReadOnly {
+        /// The run.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The run was written by another version.
     #[error(
         "`{}` is of schema version {found}; this program reads version {SCHEMA_VERSION}",
@@ -105,6 +119,12 @@ impl StoreError {
     /// What may help, as a sentence without its full stop.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Io { source, .. } if is_full(source) => {
+                Some("the tables, and sorting them, need room where the run lies".to_owned())
+            }
+            Self::ReadOnly { .. } => {
+                Some("copy the run to a folder that you can write to".to_owned())
+            }
             Self::NotARun { path, found } => found.hint(path),
             Self::Uncollected { path } => {
                 Some(format!("collect it with `marey info {}`", path.display()))
@@ -118,6 +138,10 @@ impl StoreError {
             _ => None,
         }
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// What lies where a run was expected.

@@ -1,16 +1,20 @@
 //! Who is at work on a run.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
 use crate::StoreError;
+use crate::own::{self, FileId};
 
 /// Every recording process holds a shared lock on this file of the run.
-const RECORDING: &str = ".recording";
+pub(crate) const RECORDING: &str = ".recording";
 
 /// A collector holds an exclusive lock on this file of the run.
-const COLLECTING: &str = ".collecting";
+pub(crate) const COLLECTING: &str = ".collecting";
+
+/// What a filesystem says that has the call but no locks, as NFS without its lock service.
+const ENOLCK: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
 
 /// The right to collect a run: there is one at a time, until it is dropped.
 #[derive(Debug)]
@@ -19,28 +23,73 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the right, and waits for as long as another process has it.
+    /// Takes the right, and waits for as long as another process has it. On a filesystem without
+    /// locks everybody has it.
     pub fn collecting(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(COLLECTING);
-        let mut options = OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(StoreError::io("create", &path))?;
-        file.lock().map_err(StoreError::io("lock", &path))?;
-        Ok(Self { _file: file })
+        let error = StoreError::io("lock", &path);
+        loop {
+            // NFS locks alone only what is open for writing, and beside others for reading.
+            let mut options = File::options();
+            let file = options.create(true).truncate(false).read(true).write(true).open(&path);
+            let file = file.map_err(|source| cannot_create(run, &path, source))?;
+            match file.lock() {
+                Err(source) if !has_no_locks(&source) => return Err(error(source)),
+                _ => {}
+            }
+            // A recorder that held the lock has moved the run aside: another one may have its name.
+            match is_at(&file, &path) {
+                Ok(true) => return Ok(Self { _file: file }),
+                Ok(false) => own::check(run)?,
+                Err(source) => return Err(error(source)),
+            }
+        }
     }
 }
 
-/// Whether some process still records into the run.
+fn cannot_create(run: &Path, path: &Path, source: io::Error) -> StoreError {
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            StoreError::ReadOnly { path: run.to_owned(), source }
+        }
+        _ => StoreError::io("create", path)(source),
+    }
+}
+
+fn has_no_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(ENOLCK)
+}
+
+/// Whether this is the file that a path names.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    Ok(FileId::at(path)? == Some(FileId::of(&file.metadata()?)))
+}
+
+/// Whether some process may still record into the run. Where locks do not tell, one may.
 pub fn is_recording(run: &Path) -> Result<bool, StoreError> {
     let path = run.join(RECORDING);
-    let file = match File::open(&path) {
+    let file = match open_lock(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(StoreError::io("open", &path)(error)),
     };
     match file.try_lock() {
         Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Ok(true),
+    }
+}
+
+/// For writing too, where that is allowed: NFS asks for it.
+fn open_lock(path: &Path) -> io::Result<File> {
+    match File::options().read(true).write(true).open(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            File::open(path)
+        }
+        opened => opened,
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use marey_model::profile::Overhead;
 use marey_model::table::stored::SCHEMA_VERSION;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +45,7 @@ pub struct Manifest {
 }
 
 /// A recorded process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessEntry {
     /// Its id in the tables.
     pub id: u32,
@@ -65,6 +66,29 @@ pub struct ProcessEntry {
     pub clocks: Vec<[i64; 2]>,
     /// Whether the recording was ended properly.
     pub is_complete: bool,
+    /// What recording cost it; a process that was killed in its first second has none.
+    #[serde(default)]
+    pub overhead: Option<OverheadEntry>,
+}
+
+/// What recording cost a process; [`Overhead`] says how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverheadEntry {
+    /// Events of all threads: a scope is two, a value one.
+    pub events: u64,
+    /// Cost of entering and leaving one scope.
+    pub scope_nanos: f64,
+    /// Cost of all events, estimated.
+    pub recording_nanos: u64,
+    /// Time that went into writing the spool, most of it on a thread of its own.
+    pub flushing_nanos: u64,
+}
+
+impl From<Overhead> for OverheadEntry {
+    fn from(overhead: Overhead) -> Self {
+        let Overhead { events, scope_nanos, recording_nanos, flushing_nanos } = overhead;
+        Self { events, scope_nanos, recording_nanos, flushing_nanos }
+    }
 }
 
 /// A spool of which the tables have the content.

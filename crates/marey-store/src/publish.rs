@@ -1,7 +1,7 @@
 //! Making a manifest the run's.
 
-use std::collections::HashSet;
-use std::fs;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,27 @@ use crate::{Manifest, StoreError, WrittenPart};
 impl Manifest {
     /// Makes this the run's manifest at one stroke: `written` get their names, the manifest is
     /// swapped, and files that it does not list are removed. A process that dies in between leaves
-    /// the run as it was or as it shall be, and some files that the next one removes.
+    /// the run as it was or as it shall be, and some files that the next one removes. Afterwards it
+    /// is on the disk, so what it was made of can go.
     pub fn publish(&self, run: &Path, written: Vec<WrittenPart>) -> Result<(), StoreError> {
         self.check().map_err(|reason| StoreError::Manifest { path: run.to_owned(), reason })?;
+        let mut folders = BTreeSet::new();
         for part in written {
+            folders.insert(run.join("tables").join(part.table().name));
+            folders.insert(run.join("tables"));
             part.publish(run)?;
         }
+        folders.iter().try_for_each(|folder| sync(folder))?;
         self.swap(run)?;
+        sync(run)?;
         self.remove_unlisted(run)
     }
 
     fn swap(&self, run: &Path) -> Result<(), StoreError> {
         let mut file = hidden_file(run, FILE_NAME)?;
-        file.write_all(&self.to_json(run)?).map_err(StoreError::io("write", file.path()))?;
+        let json = self.to_json(run)?;
+        let written = file.write_all(&json).and_then(|()| file.as_file().sync_all());
+        written.map_err(StoreError::io("write", file.path()))?;
         let path = run.join(FILE_NAME);
         file.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))?;
         Ok(())
@@ -44,6 +52,22 @@ impl Manifest {
             }
         }
         files(run, &[".manifest.json."])?.iter().try_for_each(|path| remove(path))
+    }
+}
+
+/// Has the names in a folder on the disk.
+fn sync(folder: &Path) -> Result<(), StoreError> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some filesystems have nothing to do, and say it so.
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Err(StoreError::io("write", folder)(error))
+        }
+        _ => Ok(()),
     }
 }
 

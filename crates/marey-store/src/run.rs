@@ -25,11 +25,13 @@ pub struct Run {
     manifest: Manifest,
     parts: BTreeMap<String, Vec<Part>>,
     is_pack: bool,
+    pub(crate) uncollected_bytes: u64,
 }
 
 impl Run {
     /// Opens a run's folder or a pack, whatever its name, and collects nothing. Every part that the
-    /// manifest lists is there afterwards, in full length; no part has been read yet.
+    /// manifest lists is there afterwards, in full length; no part has been read yet. Where a
+    /// collector replaces the manifest and its parts meanwhile, the newer ones are opened.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
         if metadata.is_dir() { Self::open_folder(path) } else { Self::open_file(path) }
@@ -40,7 +42,7 @@ impl Run {
         loop {
             match folder_parts(path, &manifest) {
                 Ok(parts) => {
-                    return Ok(Self { path: path.to_owned(), manifest, parts, is_pack: false });
+                    return Ok(Self::new(path, manifest, parts, false));
                 }
                 Err(error) => {
                     // A collector may have replaced parts since the manifest was read.
@@ -65,7 +67,16 @@ impl Run {
         let pack = Pack::open(file, path)?;
         let manifest = pack.manifest()?;
         let parts = open_parts(&manifest, |entry| pack.part(entry))?;
-        Ok(Self { path: path.to_owned(), manifest, parts, is_pack: true })
+        Ok(Self::new(path, manifest, parts, true))
+    }
+
+    fn new(
+        path: &Path,
+        manifest: Manifest,
+        parts: BTreeMap<String, Vec<Part>>,
+        is_pack: bool,
+    ) -> Self {
+        Self { path: path.to_owned(), manifest, parts, is_pack, uncollected_bytes: 0 }
     }
 
     /// What it was opened from.
@@ -81,6 +92,12 @@ impl Run {
     /// Whether it is one file.
     pub fn is_pack(&self) -> bool {
         self.is_pack
+    }
+
+    /// Bytes of its spools that the tables do not have, because [`crate::open`] could not write where
+    /// the run lies; otherwise 0.
+    pub fn uncollected_bytes(&self) -> u64 {
+        self.uncollected_bytes
     }
 
     /// The parts of a table, in order; none if it has no rows.

@@ -72,10 +72,13 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Ends the part, which gets its name when a manifest that lists it is published.
+    /// Ends the part and has it on the disk. It gets its name when a manifest that lists it is
+    /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
         let Self { table, name, rows, path, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
+        let file = writer.inner().get_ref();
+        file.sync_all().map_err(StoreError::io("write", &path))?;
         let len_bytes = writer.bytes_written() as u64;
         Ok(WrittenPart { table, name, rows, len_bytes, path })
     }

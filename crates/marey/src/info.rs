@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use arrow::temporal_conversions::timestamp_ns_to_datetime;
 use clap::{Args, ValueHint};
 use marey_model::table::{Table, stored};
-use marey_store::{ProcessEntry, Run};
+use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
 use crate::output::{Failure, Output, Paint, Stop, Style};
@@ -44,7 +44,7 @@ pub(crate) struct InfoArgs {
 
 /// Shows what the run is.
 pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
-    let run = runs::open(&args.run)?;
+    let run = runs::open(&args.run, output)?;
     let info = Info::of(&run);
     if args.json {
         serde_json::to_writer_pretty(output.data(), &info).map_err(io::Error::from)?;
@@ -124,6 +124,7 @@ impl<'a> Info<'a> {
         line("processes", &self.describe_processes())?;
         line("threads", &Grouped(self.threads.into()).to_string())?;
         line("events", &Grouped(self.events.into()).to_string())?;
+        line("overhead", &self.overhead())?;
         line("size", &self.size())?;
         line("written by", self.writer)?;
         self.write_tables(out, paint)
@@ -163,6 +164,33 @@ impl<'a> Info<'a> {
         };
         let world = self.world_size.map(|size| format!(" of a world of {size}"));
         format!("{count}{ranks}{}", world.unwrap_or_default())
+    }
+
+    /// What recording cost all processes that know it; the share is of the time that they recorded.
+    fn overhead(&self) -> String {
+        let costs = self.processes.iter().filter_map(|process| {
+            let recorded_nanos = process.end_unix_nanos.saturating_sub(process.start_unix_nanos);
+            process.overhead.map(|cost| (cost, recorded_nanos))
+        });
+        let sum = |nanos: fn(&(OverheadEntry, i64)) -> f64| {
+            costs.clone().map(|cost| nanos(&cost)).sum::<f64>()
+        };
+        let processes = costs.clone().count();
+        if processes == 0 {
+            return String::new();
+        }
+        let recording_nanos = sum(|(cost, _)| cost.recording_nanos as f64);
+        let recorded_nanos = sum(|(_, nanos)| *nanos as f64);
+        let share = match 100.0 * recording_nanos / recorded_nanos {
+            percent if percent.is_finite() => format!(" ({percent:.1} % of the recording)"),
+            _ => String::new(),
+        };
+        format!(
+            "{} a scope, {} in all{share}, {} writing",
+            Nanos(sum(|(cost, _)| cost.scope_nanos) / processes as f64),
+            Nanos(recording_nanos),
+            Nanos(sum(|(cost, _)| cost.flushing_nanos as f64)),
+        )
     }
 
     fn size(&self) -> String {

@@ -45,7 +45,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
             hint: Some("--force replaces it, -o writes another".into()),
         }));
     }
-    if runs::open(&args.run)?.is_pack() {
+    if runs::open(&args.run, output)?.is_pack() {
         let message = format!("{} is one file already", quoted(&args.run));
         return Err(Stop::Failed(Failure { message, hint: None }));
     }

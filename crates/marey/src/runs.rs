@@ -4,15 +4,23 @@ use std::path::Path;
 
 use marey_store::{Collected, Run, StoreError};
 
-use crate::output::Failure;
+use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
-use crate::text::printable;
+use crate::text::{Size, printable, quoted};
 
 /// Opens a run, folder or pack, and collects first what was recorded since it was last opened.
-pub(crate) fn open(path: &Path) -> Result<Run, Failure> {
+pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
     let mut bar = Progress::of_collecting();
-    marey_store::open(path, &mut |progress| bar.at_of(progress.done_bytes, progress.total_bytes))
-        .map_err(Failure::from)
+    let mut report =
+        |progress: marey_store::Progress| bar.at_of(progress.done_bytes, progress.total_bytes);
+    let run = marey_store::open(path, &mut report).map_err(Failure::from)?;
+    drop(bar);
+    if run.uncollected_bytes() > 0 {
+        let (run_name, bytes) = (quoted(path), Size(run.uncollected_bytes()));
+        let why = "nothing can be written there";
+        output.warning(format_args!("{run_name}: {bytes} of spools are not collected: {why}"))?;
+    }
+    Ok(run)
 }
 
 /// Collects what was recorded since a run was last opened.

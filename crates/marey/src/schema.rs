@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use marey_model::table::{Column, Table, stored, view};
+use marey_query::sql::SqlError;
 use serde::Serialize;
 
 use crate::output::{Failure, Output, Paint, Stop, Style};
@@ -62,11 +63,11 @@ pub(crate) fn find(name: &str) -> Result<Named, Failure> {
         named.schema.eq_ignore_ascii_case(schema) && named.table.name.eq_ignore_ascii_case(short)
     };
     all().into_iter().find(is_it).ok_or_else(|| {
-        let names: Vec<_> = main().map(|named| format!("`{}`", named.table.name)).collect();
-        Failure {
-            message: format!("there is no table `{}`", printable(name)),
-            hint: Some(format!("the tables are {}, and {RAW}.*", names.join(", "))),
-        }
+        let is_raw = schema.eq_ignore_ascii_case(RAW);
+        let known = all().into_iter().filter(|named| (named.schema == RAW) == is_raw);
+        let known = known.map(|named| named.name()).collect();
+        let error = SqlError::unknown_table(name.to_owned(), known);
+        Failure { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     })
 }
 

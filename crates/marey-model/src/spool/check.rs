@@ -42,9 +42,11 @@ impl Check {
                 self.ended = true;
                 Ok(())
             }
-            Frame::Process(_) | Frame::Clock { .. } | Frame::Session { .. } | Frame::Losses(_) => {
-                Ok(())
-            }
+            Frame::Process(_)
+            | Frame::Clock { .. }
+            | Frame::Session { .. }
+            | Frame::Losses(_)
+            | Frame::Overhead(_) => Ok(()),
         }
     }
 

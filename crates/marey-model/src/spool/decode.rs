@@ -7,7 +7,7 @@ use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 use crate::metric::MetricValue;
-use crate::profile::Process;
+use crate::profile::{Overhead, Process};
 
 /// The frame of a kind and a payload.
 pub(super) fn decode(body: &[u8]) -> Result<Frame, Malformed> {
@@ -50,6 +50,7 @@ fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             time_nanos: fields.signed()?,
         },
         kind::LOSSES => Frame::Losses(losses(fields)?),
+        kind::OVERHEAD => Frame::Overhead(overhead(fields)?),
         kind::END => Frame::End,
         other => return Err(Malformed::Kind(other)),
     })
@@ -179,6 +180,15 @@ fn loss_cause(number: u8) -> Result<LossCause, Malformed> {
     let what = "cause of loss";
     let cause = LossCause::ALL.get(usize::from(number));
     cause.copied().ok_or(Malformed::Number { what, number: number.into() })
+}
+
+fn overhead(fields: &mut Fields<'_>) -> Result<Overhead, Malformed> {
+    Ok(Overhead {
+        events: fields.number()?,
+        scope_nanos: fields.float()?,
+        recording_nanos: fields.number()?,
+        flushing_nanos: fields.number()?,
+    })
 }
 
 fn flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {

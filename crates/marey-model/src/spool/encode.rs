@@ -5,7 +5,7 @@ use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{put, put_signed, put_text, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
-use crate::profile::Process;
+use crate::profile::{Overhead, Process};
 
 /// The number of each kind in a file. Kinds are added, never renumbered.
 pub(super) mod kind {
@@ -20,6 +20,7 @@ pub(super) mod kind {
     pub(in super::super) const SESSION: u8 = 9;
     pub(in super::super) const LOSSES: u8 = 10;
     pub(in super::super) const END: u8 = 11;
+    pub(in super::super) const OVERHEAD: u8 = 12;
 }
 
 /// The number of each type of value.
@@ -117,6 +118,10 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
                 out.push(*cause as u8);
                 put(out, *count);
             }
+        }
+        Frame::Overhead(overhead) => {
+            out.push(kind::OVERHEAD);
+            put_overhead(out, overhead);
         }
         Frame::End => out.push(kind::END),
     }
@@ -233,6 +238,13 @@ fn put_event(out: &mut Vec<u8>, event: SessionEvent) {
         }
         SessionEvent::Finalized => out.push(session_event::FINALIZED),
     }
+}
+
+fn put_overhead(out: &mut Vec<u8>, overhead: &Overhead) {
+    put(out, overhead.events);
+    put_float(out, overhead.scope_nanos);
+    put(out, overhead.recording_nanos);
+    put(out, overhead.flushing_nanos);
 }
 
 /// Appends an id as its distance from the last one.

@@ -3,7 +3,7 @@
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 use crate::metric::MetricValue;
-use crate::profile::Process;
+use crate::profile::{Overhead, Process};
 
 /// One frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +82,8 @@ pub enum Frame {
     },
     /// What was lost so far, by cause. A later frame replaces this one.
     Losses(Vec<(LossCause, u64)>),
+    /// What recording has cost so far. A later frame replaces this one.
+    Overhead(Overhead),
     /// The spool is complete; nothing follows.
     End,
 }

@@ -37,6 +37,7 @@ mod decode;
 mod encode;
 mod error;
 mod frame;
+mod numbered;
 mod read;
 pub(crate) mod varint;
 mod write;
@@ -44,6 +45,7 @@ mod write;
 pub use encode::encode;
 pub use error::{Broken, Malformed, SpoolError, TooLong};
 pub use frame::{Frame, NodeDef, SessionEvent, Span, Value};
+pub use numbered::Numbered;
 pub use read::{Reader, Torn};
 pub use write::Writer;
 

@@ -69,6 +69,21 @@ pub const PROCESSES: Table = Table {
             Nanos,
             "How far the recorder's clock was from the wall clock at the end, which the times here are corrected by.",
         ),
+        maybe(
+            "scope_cost_nanos",
+            Real,
+            "What entering and leaving one scope costs there, measured when a session started.",
+        ),
+        maybe(
+            "recording_nanos",
+            Nanos,
+            "Time that the program spent on being recorded, all threads together: half a scope's cost for each enter, leave and value.",
+        ),
+        maybe(
+            "flushing_nanos",
+            Nanos,
+            "Time that went into writing the spool, most of it on a thread of its own.",
+        ),
     ],
     sorted_by: Some("id"),
 };

@@ -34,7 +34,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
     let huge = &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
     for (body, reason) in [
         (vec![0], "0 is no kind of frame"),
-        (vec![12], "12 is no kind of frame"),
+        (vec![13], "13 is no kind of frame"),
         (vec![11, 0], "bytes follow its last field"),
         (vec![2, 0], "it ends within a field"),
         (vec![2, 0x80], "it ends within a field"),
@@ -50,6 +50,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         (vec![6, 0, 0, 1, 2, 0, 0], "a number is too large for its field"),
         (vec![7, 0, 0, 1, 0, 0, 0, 5, 0], "5 is no type of value"),
         (vec![9, 0, 5, 0, 0], "5 is no event of a session"),
+        (vec![12, 0, 0, 0, 0, 0, 0, 0, 0], "it ends within a field"),
         (vec![10, 1, 0xFF, 0], "255 is no cause of loss"),
         // Counts that the payload cannot hold are not believed.
         ([&[3, 0], &huge[..]].concat(), "it ends within a field"),

@@ -3,7 +3,7 @@
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::profile::Process;
+use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
 
 use crate::round_trip::written;
@@ -50,6 +50,12 @@ pub(crate) fn frames(steps: usize) -> Vec<Frame> {
     let (event, name) = (SessionEvent::Finalized, "training".to_owned());
     frames.push(Frame::Session { session: 0, event, name, time_nanos: thread.nanos });
     frames.push(Frame::Losses(vec![(LossCause::Nodes, 0), (LossCause::Unclosed, 1)]));
+    frames.push(Frame::Overhead(Overhead {
+        events: 80_000,
+        scope_nanos: 118.25,
+        recording_nanos: 4_730_000,
+        flushing_nanos: 900_000,
+    }));
     frames.push(Frame::End);
     frames
 }

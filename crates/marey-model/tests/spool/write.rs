@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::profile::Process;
+use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
 use proptest::collection::vec;
 use proptest::option::of;
@@ -81,6 +81,15 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
         ),
         (Frame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
         (Frame::End, &[11]),
+        (
+            Frame::Overhead(Overhead {
+                events: 300,
+                scope_nanos: 1.0,
+                recording_nanos: 150,
+                flushing_nanos: 7,
+            }),
+            &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
+        ),
     ] {
         let mut bytes = Vec::new();
         encode(&frame, &mut bytes).unwrap();
@@ -154,6 +163,15 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn overheads()(
+        events in numbers(), scope_nanos in any::<f64>(), recording_nanos in numbers(),
+        flushing_nanos in numbers(),
+    ) -> Overhead {
+        Overhead { events, scope_nanos, recording_nanos, flushing_nanos }
+    }
+}
+
 /// Ids that a file defines: as many texts and nodes from `first` on, the nodes on each thread.
 #[derive(Clone, Copy, Debug)]
 struct Defined {
@@ -218,6 +236,7 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
             }
         ),
         vec(loss, 0..10).prop_map(Frame::Losses),
+        overheads().prop_map(Frame::Overhead),
     ]
 }
 

@@ -1,11 +1,14 @@
 //! The rows of an answer, as they come.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader};
 use datafusion::arrow::buffer::Buffer;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, watch};
@@ -38,9 +41,22 @@ enum State {
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
 impl Canceller {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+
     /// Stops it: the answer's next batch is [`SqlError::Cancelled`], also while one is waited for.
     pub fn cancel(&self) {
         self.0.send_replace(true);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Whether both stop the same query.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     async fn cancelled(&self) {
@@ -53,12 +69,13 @@ impl Answer {
     pub(super) fn new(
         engine: Arc<Engine>,
         plan: Arc<dyn ExecutionPlan>,
+        canceller: Canceller,
         max_rows: Option<u64>,
     ) -> Self {
         Self {
-            schema: plan.schema(),
+            schema: with_distinct_names(&plan.schema()),
             engine,
-            canceller: Canceller(Arc::new(watch::Sender::new(false))),
+            canceller,
             state: State::Planned(plan),
             rows_left: max_rows,
             was_cut: false,
@@ -104,24 +121,17 @@ impl Answer {
     /// ends the task only.
     fn start(&self, plan: Arc<dyn ExecutionPlan>) -> mpsc::Receiver<Result<RecordBatch, SqlError>> {
         let (sender, receiver) = mpsc::channel(WAITING_BATCHES);
-        let context = self.engine.task_context();
+        let (context, released) = self.engine.task_context();
         let explain = self.engine.explainer();
         let canceller = self.canceller.clone();
+        let schema = self.schema();
         let rows = {
             let sender = sender.clone();
             async move {
-                let mut batches = match execute_stream(plan, context) {
-                    Ok(batches) => batches,
-                    Err(error) => {
-                        drop(sender.send(Err(explain(error))).await);
-                        return;
-                    }
-                };
-                while let Some(batch) = batches.next().await {
-                    let batch = batch.map_err(&explain).map(|batch| compact(&batch));
-                    if sender.send(batch).await.is_err() {
-                        return; // nobody reads any more
-                    }
+                if let Err(error) = send_all(plan, context, schema, &sender).await {
+                    // What the query held is there for the next before its reader knows.
+                    drop(released.await);
+                    drop(sender.send(Err(explain(error))).await);
                 }
             }
         };
@@ -138,6 +148,22 @@ impl Answer {
         });
         receiver
     }
+}
+
+/// Sends the batches of the plan, until nobody reads any more.
+async fn send_all(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    schema: SchemaRef,
+    sender: &mpsc::Sender<Result<RecordBatch, SqlError>>,
+) -> Result<(), DataFusionError> {
+    let mut batches = execute_stream(plan, context)?;
+    while let Some(batch) = batches.next().await {
+        if sender.send(Ok(compact(&batch?, &schema))).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Iterator for Answer {
@@ -201,11 +227,32 @@ impl RecordBatchReader for AnswerReader {
     }
 }
 
+/// The columns with `_1`, `_2` and so on behind a name that stood before: readers of JSON, Parquet and
+/// data frames take a name for one column.
+fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
+    let mut taken: HashSet<String> =
+        schema.fields().iter().map(|field| field.name().clone()).collect();
+    if taken.len() == schema.fields().len() {
+        return Arc::clone(schema);
+    }
+    let mut seen = HashSet::new();
+    let mut distinct = |name: &String| {
+        if seen.insert(name.clone()) {
+            return name.clone();
+        }
+        let mut numbered = (1_u32..).map(|number| format!("{name}_{number}"));
+        let free = numbered.find(|name| taken.insert(name.clone()));
+        free.unwrap_or_else(|| name.clone())
+    };
+    let rename = |field: &FieldRef| Field::clone(field).with_name(distinct(field.name()));
+    Arc::new(Schema::new(schema.fields().iter().map(rename).collect::<Vec<_>>()))
+}
+
 /// The batch with its texts copied together where they hold on to much more: those of names share
 /// the run's whole table of texts, which a file or another process would get with every batch.
-fn compact(batch: &RecordBatch) -> RecordBatch {
+fn compact(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().map(compact_column).collect();
-    RecordBatch::try_new(batch.schema(), columns).expect("the same columns")
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("the same columns")
 }
 
 fn compact_column(column: &ArrayRef) -> ArrayRef {

@@ -13,9 +13,11 @@ use datafusion::optimizer::Optimizer;
 use datafusion::prelude::SessionConfig;
 use marey_store::Run;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 use super::catalogue::{self, CATALOGUE, MAIN};
 use super::lookup::Lookups;
+use super::memory::QueryMemory;
 use super::names::Names;
 use super::store::RunStore;
 use super::{Limits, SqlError, function, rule};
@@ -68,8 +70,13 @@ impl Engine {
         self.runtime().spawn(future)
     }
 
-    pub(super) fn task_context(&self) -> Arc<TaskContext> {
-        self.session.task_ctx()
+    /// What a query runs in, and what resolves once it has let go of all its memory.
+    pub(super) fn task_context(&self) -> (Arc<TaskContext>, oneshot::Receiver<()>) {
+        let shared = self.session.runtime_env();
+        let (memory, released) = QueryMemory::new(Arc::clone(&shared.memory_pool));
+        let own = RuntimeEnv { memory_pool: Arc::new(memory), ..RuntimeEnv::clone(&shared) };
+        let context = TaskContext::from(&self.session).with_runtime(Arc::new(own));
+        (Arc::new(context), released)
     }
 
     /// Says the engine's errors in our words.
@@ -118,7 +125,7 @@ fn config(limits: Limits) -> SessionConfig {
         .with_target_partitions(limits.threads);
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
-    // Measured: filtering rows while decoding costs more than it saves, but for top-N.
+    // Measured: filtering rows while decoding costs more than it saves, but for a top-N by one key.
     options.execution.parquet.pushdown_filters = false;
     config
 }

@@ -32,7 +32,9 @@ pub enum SqlError {
         count: usize,
     },
     /// The query could nest deeper than is planned.
-    #[error("the query has {operators} operators; at most {max_operators} are planned")]
+    #[error(
+        "the query has {operators} operators and keywords; at most {max_operators} are planned"
+    )]
     TooDeep {
         /// How many it has.
         operators: usize,
@@ -86,7 +88,7 @@ pub enum SqlError {
         message: String,
     },
     /// The query wants more memory than it may have.
-    #[error("the query needs more than {} MiB of memory", .limit_bytes >> 20)]
+    #[error("the query needs more than {} of memory", size(*.limit_bytes))]
     Memory {
         /// What it may have.
         limit_bytes: usize,
@@ -131,7 +133,7 @@ impl SqlError {
             }
             Self::UnknownFunction { nearest, .. } => Some(one_of("", nearest, &[])),
             Self::Memory { .. } => Some(
-                "raise it with `--memory-limit` (in Python `memory_limit=`), or ask for fewer rows"
+                "raise it with `--memory-limit` (in Python `marey.open(..., memory_limit=...)`), or ask for fewer rows"
                     .into(),
             ),
             Self::Store(error) => error.hint(),
@@ -146,8 +148,8 @@ impl SqlError {
         Self::Internal { message: one_line(text.unwrap_or("it panicked")) }
     }
 
-    /// The nearest names to a table that is not there.
-    pub(super) fn unknown_table(name: String, known: Vec<String>) -> Self {
+    /// There is no table `name` among the known ones: the error names the nearest.
+    pub fn unknown_table(name: String, known: Vec<String>) -> Self {
         Self::UnknownTable { nearest: near::nearest(&name, &known), name, known }
     }
 
@@ -296,9 +298,22 @@ fn at(line: Option<u64>, column: Option<u64>) -> String {
     }
 }
 
+/// A number of bytes in the largest unit of which there is one; cut, not rounded.
+fn size(bytes: usize) -> String {
+    match (bytes >> 20, bytes >> 10) {
+        (0, 0) => format!("{bytes} bytes"),
+        (0, kibibytes) => format!("{kibibytes} KiB"),
+        (mebibytes, _) => format!("{mebibytes} MiB"),
+    }
+}
+
+/// A message may show a whole expression.
+const MAX_CHARS: usize = 1_000;
+
 /// The text without line ends, the engine's prefixes and its request for a report.
 fn one_line(text: &str) -> String {
-    const PREFIXES: [&str; 6] = [
+    const PREFIXES: [&str; 7] = [
+        "Internal error: ",
         "Error during planning: ",
         "Execution error: ",
         "Optimizer rule ",
@@ -310,7 +325,12 @@ fn one_line(text: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words.split(" You might need to add explicit type casts").next().unwrap_or(&words);
+    match said.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &said[..end]),
+        None => said.trim_end_matches('.').to_owned(),
+    }
 }
 
 fn one_of(all: &str, nearest: &[String], known: &[String]) -> String {

@@ -5,18 +5,22 @@
 //! outside the run is read, and a query has a limit of memory.
 
 mod answer;
+mod bounds;
 mod catalogue;
 mod engine;
 mod error;
 mod function;
 mod information;
 mod lookup;
+mod memory;
 mod names;
 mod rule;
 mod statement;
+mod stop;
 mod store;
 mod table;
 mod views;
+mod window;
 
 use std::sync::Arc;
 
@@ -76,7 +80,8 @@ impl Database {
     /// If it is called on a thread of an asynchronous runtime, which it would block; so does
     /// reading the answer.
     pub fn query(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
-        let planning = plan(Arc::clone(&self.engine), sql.to_owned(), max_rows);
+        let canceller = Canceller::new();
+        let planning = plan(Arc::clone(&self.engine), sql.to_owned(), canceller.clone(), max_rows);
         // On a thread of the engine, whose stack is large; a panic ends this query only.
         let planned = self.engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
         let plan = match self.engine.block_on(planned) {
@@ -84,19 +89,20 @@ impl Database {
             Ok(Err(panic)) => return Err(SqlError::panicked(&*panic)),
             Err(join) => return Err(SqlError::Internal { message: join.to_string() }),
         };
-        Ok(Answer::new(Arc::clone(&self.engine), plan, max_rows))
+        Ok(Answer::new(Arc::clone(&self.engine), plan, canceller, max_rows))
     }
 }
 
 async fn plan(
     engine: Arc<Engine>,
     sql: String,
+    canceller: Canceller,
     max_rows: Option<u64>,
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let explain = engine.explainer();
     let state = engine.session.state();
-    let statement = statement::parse(&sql)?;
-    let mut plan = statement::plan(&state, statement, &explain).await?;
+    let query = statement::parse(&sql)?;
+    let mut plan = statement::plan(&state, query, &explain).await?;
     if let Some(max_rows) = max_rows.filter(|_| !is_explained(&plan)) {
         // One more, to see that there are more.
         let rows = usize::try_from(max_rows).unwrap_or(usize::MAX).saturating_add(1);
@@ -105,7 +111,9 @@ async fn plan(
             .and_then(LogicalPlanBuilder::build)
             .map_err(&explain)?;
     }
-    state.create_physical_plan(&plan).await.map_err(&explain)
+    let plan = state.create_physical_plan(&plan).await.map_err(&explain)?;
+    let plan = window::accounted(plan).map_err(&explain)?;
+    stop::stoppable(plan, &canceller).map_err(&explain)
 }
 
 fn is_explained(plan: &LogicalPlan) -> bool {

@@ -7,25 +7,24 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use super::SqlError;
 use super::catalogue::{CATALOGUE, MAIN};
 use super::error::syntax;
+use super::{SqlError, bounds};
 
-/// What nests without parentheses, as a chain of sums does. Plans are walked recursively, and so
-/// many levels fit on the stack of the engine's threads several times.
-const MAX_OPERATORS: usize = 500;
+/// A statement that only reads.
+pub(super) struct Query {
+    statement: Statement,
+    /// The table whose columns are asked for, which the statement does not read.
+    described: Option<TableReference>,
+}
 
 /// The one statement of a text.
-pub(super) fn parse(sql: &str) -> Result<Statement, SqlError> {
+pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     let tokens = tokens.map_err(|error| syntax(&error.to_string()))?;
-    let operators = tokens.iter().filter(|token| may_nest(token)).count();
-    if operators > MAX_OPERATORS {
-        return Err(SqlError::TooDeep { operators, max_operators: MAX_OPERATORS });
-    }
+    bounds::check_depth(&tokens)?;
     let parsed = DFParserBuilder::new(sql)
         .with_dialect(&GenericDialect {})
         .build()
@@ -38,61 +37,29 @@ pub(super) fn parse(sql: &str) -> Result<Statement, SqlError> {
     }
 }
 
-/// Whether it can make an expression or a query one level deeper. Lists do not, and parentheses
-/// have a limit of their own in the parser.
-fn may_nest(token: &Token) -> bool {
-    match token {
-        Token::Word(word) => matches!(
-            word.keyword,
-            Keyword::AND
-                | Keyword::OR
-                | Keyword::NOT
-                | Keyword::IS
-                | Keyword::LIKE
-                | Keyword::ILIKE
-                | Keyword::BETWEEN
-                | Keyword::UNION
-                | Keyword::EXCEPT
-                | Keyword::INTERSECT
-                | Keyword::JOIN
-                | Keyword::WITH
-        ),
-        Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::Comma
-        | Token::Period
-        | Token::LParen
-        | Token::RParen
-        | Token::SemiColon
-        | Token::Whitespace(_)
-        | Token::EOF => false,
-        _ => true,
-    }
-}
-
 /// Refuses what changes something, and makes queries of SHOW and DESCRIBE.
-fn read_only(statement: Statement) -> Result<Statement, SqlError> {
-    let sql = match &statement {
+fn read_only(statement: Statement) -> Result<Query, SqlError> {
+    match &statement {
         Statement::Explain(explain) => {
             read_only(Statement::clone(&explain.statement))?;
-            return Ok(statement);
         }
         Statement::Statement(inner) => match &**inner {
-            ast::Statement::Query(_) => return Ok(statement),
-            ast::Statement::ShowTables { .. } => SHOW_TABLES.to_owned(),
-            ast::Statement::ShowFunctions { .. } => SHOW_FUNCTIONS.to_owned(),
+            ast::Statement::Query(_) => {}
+            ast::Statement::ShowTables { .. } => return parse(SHOW_TABLES),
+            ast::Statement::ShowFunctions { .. } => return parse(SHOW_FUNCTIONS),
             ast::Statement::ShowColumns { show_options, .. } => {
-                match show_options.show_in.as_ref().and_then(|within| within.parent_name.as_ref()) {
-                    Some(table) => show_columns(table),
-                    None => return Err(syntax("SHOW COLUMNS needs FROM and a table")),
-                }
+                let within = show_options.show_in.as_ref();
+                return match within.and_then(|within| within.parent_name.as_ref()) {
+                    Some(table) => describe(table),
+                    None => Err(syntax("SHOW COLUMNS needs FROM and a table")),
+                };
             }
-            ast::Statement::ExplainTable { table_name, .. } => show_columns(table_name),
+            ast::Statement::ExplainTable { table_name, .. } => return describe(table_name),
             _ => return Err(refused(&statement)),
         },
         _ => return Err(refused(&statement)),
-    };
-    parse(&sql)
+    }
+    Ok(Query { statement, described: None })
 }
 
 const SHOW_TABLES: &str = "SELECT table_schema, table_name, table_type, description \
@@ -100,24 +67,16 @@ const SHOW_TABLES: &str = "SELECT table_schema, table_name, table_type, descript
 
 const SHOW_FUNCTIONS: &str = "SELECT * FROM information_schema.functions";
 
-fn show_columns(table: &ast::ObjectName) -> String {
-    let parts: Vec<_> = table.0.iter().filter_map(ast::ObjectNamePart::as_ident).collect();
-    let folded = |ident: &ast::Ident| match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    };
-    let (schema, name) = match parts[..] {
-        [.., schema, name] => (folded(schema), folded(name)),
-        [name] => (MAIN.to_owned(), folded(name)),
-        [] => (String::new(), String::new()),
-    };
-    let quoted = |text: String| text.replace('\'', "''");
-    format!(
+fn describe(table: &ast::ObjectName) -> Result<Query, SqlError> {
+    let table = TableReference::parse_str(&table.to_string());
+    let quoted = |text: &str| text.replace('\'', "''");
+    let columns = parse(&format!(
         "SELECT column_name, data_type, is_nullable, description FROM information_schema.columns \
          WHERE table_schema = '{}' AND table_name = '{}' ORDER BY ordinal_position",
-        quoted(schema),
-        quoted(name)
-    )
+        quoted(table.schema().unwrap_or(MAIN)),
+        quoted(table.table())
+    ))?;
+    Ok(Query { described: Some(table), ..columns })
 }
 
 fn refused(statement: &Statement) -> SqlError {
@@ -126,12 +85,17 @@ fn refused(statement: &Statement) -> SqlError {
     SqlError::ReadOnly { statement: word }
 }
 
-/// The plan of a statement, whose tables are looked for before, so that the nearest can be named.
+/// The plan of a query, whose tables are looked for before, so that the nearest can be named.
 pub(super) async fn plan(
     state: &SessionState,
-    statement: Statement,
+    query: Query,
     explain: impl Fn(DataFusionError) -> SqlError,
 ) -> Result<LogicalPlan, SqlError> {
+    let Query { statement, described } = query;
+    bounds::check_size(&statement)?;
+    if let Some(table) = described {
+        find(state, &table)?;
+    }
     for table in state.resolve_table_references(&statement).map_err(&explain)? {
         let is_function =
             table.schema().is_none() && state.table_functions().contains_key(table.table());

@@ -1,7 +1,6 @@
 //! Answers come as they are read, are cut, and can be stopped.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use arrow::array::{Array, AsArray, RecordBatchReader};
 use marey_query::sql::{Database, Limits, SqlError};
 use marey_store::Run;
 
-use crate::run::TestRun;
+use crate::run::{TestRun, rows};
 
 /// Longer than any machine is held up, and shorter than the query, which never ends.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -47,42 +46,97 @@ fn an_answer_is_a_reader_of_arrow_too() {
     assert!(error.to_string().contains("divided by zero"), "{error}");
 }
 
-/// Runs for a lifetime without giving a row.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a \
-    CROSS JOIN generate_series(1, 10000000) b CROSS JOIN generate_series(1, 10000000) c \
-    WHERE (a.value * b.value * c.value) % 7 = 9";
+/// Queries that run for a lifetime without giving a row, each in an operator of its own.
+const ENDLESS: [&str; 4] = [
+    "SELECT max(a.value + b.value + c.value) FROM generate_series(1, 1000000) a CROSS JOIN \
+        (generate_series(1, 1000000) b CROSS JOIN generate_series(1, 1000000) c)",
+    "SELECT count(*) FROM generate_series(1, 10000000) a JOIN generate_series(1, 10000000) b \
+        ON a.value + b.value < 0",
+    "SELECT count(*) FROM generate_series(1, 3000000) a JOIN generate_series(1, 3000000) b \
+        ON a.value % 1 = b.value % 1 AND a.value + b.value < 0",
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+];
+
+/// As much is computed before a query is stopped that it is in the midst of it.
+const WELL_BEGUN: Duration = Duration::from_millis(700);
+
+/// What this process has computed, on all its threads.
+fn computed() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Waits until the process has computed for a while, in which nothing may be received.
+fn wait_until_begun<T>(receiver: &mpsc::Receiver<T>) {
+    let begin = computed();
+    while computed() < begin + WELL_BEGUN {
+        let early = receiver.recv_timeout(Duration::from_millis(10));
+        assert!(matches!(early, Err(mpsc::RecvTimeoutError::Timeout)), "it has ended");
+    }
+}
+
+fn with_threads(run: &TestRun, threads: usize) -> Arc<Database> {
+    let opened = Run::open(&run.folder.0).unwrap();
+    Arc::new(Database::open(Arc::new(opened), Limits { threads, ..Limits::default() }).unwrap())
+}
+
+/// Asks on a thread that nobody waits for, should it never end.
+fn aside(ask: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name("asks".into()).spawn(ask).unwrap();
+}
+
+/// The database answers within the patience, so no thread of it is still busy.
+fn assert_is_free(database: &Arc<Database>, after: &str) {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let database = Arc::clone(database);
+    aside(move || {
+        let answer = rows(&database, "SELECT count(*) FROM spans WHERE duration_nanos > 0");
+        drop(sender.send(answer));
+    });
+    let answer = receiver.recv_timeout(PATIENCE);
+    let answer = answer.unwrap_or_else(|_| panic!("its thread is busy after {after}"));
+    assert_eq!(answer.unwrap(), ["8"]);
+}
 
 #[test]
 fn a_query_is_stopped_in_the_middle_of_an_operator() {
     let run = TestRun::new();
-    let mut answer = run.database.query(ENDLESS, None).unwrap();
-    let canceller = answer.canceller();
-    let (sender, receiver) = mpsc::sync_channel(2);
-    thread::scope(|threads| {
-        threads.spawn(move || {
-            sender.send(None).unwrap(); // about to wait
-            sender.send(answer.next()).unwrap();
-        });
-        assert!(receiver.recv_timeout(PATIENCE).unwrap().is_none());
+    for (sql, threads) in ENDLESS.iter().flat_map(|sql| [(sql, 1), (sql, 2)]) {
+        let database = with_threads(&run, threads);
+        let mut answer = database.query(sql, None).unwrap();
+        let canceller = answer.canceller();
+        let (sender, receiver) = mpsc::sync_channel(1);
+        aside(move || drop(sender.send(answer.next())));
+        wait_until_begun(&receiver);
         canceller.cancel();
         let stopped = receiver.recv_timeout(PATIENCE).expect("it stops");
-        assert!(matches!(stopped, Some(Err(SqlError::Cancelled))));
-    });
-    // Its threads are free again: as many queries as there are threads find one.
-    for _ in 0..4 {
-        assert_eq!(run.value("SELECT count(*) FROM spans WHERE duration_nanos > 0"), "8");
+        assert!(matches!(stopped, Some(Err(SqlError::Cancelled))), "{sql}");
+        assert_is_free(&database, sql);
     }
 }
 
 #[test]
 fn dropping_an_answer_stops_its_query() {
     let run = TestRun::new();
+    for sql in ENDLESS {
+        let database = with_threads(&run, 1);
+        let sql = format!("SELECT 1 UNION ALL SELECT * FROM ({sql})");
+        let mut answer = database.query(&sql, None).unwrap();
+        assert_eq!(answer.next().unwrap().unwrap().num_rows(), 1);
+        let (sender, receiver) = mpsc::sync_channel::<()>(1);
+        wait_until_begun(&receiver);
+        drop((answer, sender));
+        assert_is_free(&database, &sql);
+    }
+    let database = with_threads(&run, 2);
     for _ in 0..8 {
-        let mut answer =
-            run.database.query("SELECT * FROM generate_series(1, 10000000000)", None).unwrap();
+        let sql = "SELECT * FROM generate_series(1, 10000000000)";
+        let mut answer = database.query(sql, None).unwrap();
         assert!(answer.next().unwrap().unwrap().num_rows() > 0);
     }
-    assert_eq!(run.value("SELECT count(*) FROM spans WHERE duration_nanos > 0"), "8");
+    assert_is_free(&database, "eight rows of many");
 }
 
 #[test]
@@ -112,6 +166,30 @@ fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
 }
 
 #[test]
+fn what_a_failed_query_held_is_there_for_the_next() {
+    let run = TestRun::new();
+    let opened = Run::open(&run.folder.0).unwrap();
+    let limits = Limits { memory_bytes: 16 << 20, threads: 2 };
+    let database = Database::open(Arc::new(opened), limits).unwrap();
+    let fits =
+        "SELECT count(*) FROM (SELECT DISTINCT value % 100000 FROM generate_series(1, 100000))";
+    let too_much =
+        "SELECT value FROM generate_series(1, 5000000) ORDER BY value % 1013, value DESC";
+    for _ in 0..10 {
+        assert_eq!(rows(&database, fits).unwrap(), ["100000"]);
+        assert!(matches!(rows(&database, too_much), Err(SqlError::Memory { .. })));
+    }
+}
+
+#[test]
+fn a_limit_below_a_mebibyte_is_said_as_it_is() {
+    let said = |limit_bytes| SqlError::Memory { limit_bytes }.to_string();
+    assert_eq!(said(3 << 20), "the query needs more than 3 MiB of memory");
+    assert_eq!(said(65_536), "the query needs more than 64 KiB of memory");
+    assert_eq!(said(7), "the query needs more than 7 bytes of memory");
+}
+
+#[test]
 fn batches_do_not_hold_on_to_all_texts_of_the_run() {
     let run = TestRun::new();
     let sql = "SELECT name FROM spans WHERE name LIKE 'a name%'";
@@ -119,6 +197,18 @@ fn batches_do_not_hold_on_to_all_texts_of_the_run() {
     let texts = batch.column(0).as_string_view();
     let held: usize = texts.data_buffers().iter().map(arrow::buffer::Buffer::len).sum();
     assert_eq!((texts.len(), held), (1, texts.value(0).len()));
+}
+
+#[test]
+fn no_column_has_the_name_of_another() {
+    let run = TestRun::new();
+    let sql = "SELECT * FROM (SELECT 1 AS a, 2 AS a_1) AS x CROSS JOIN (SELECT 3 AS a) AS y";
+    let mut answer = run.database.query(sql, None).unwrap();
+    let names = |schema: arrow::datatypes::SchemaRef| {
+        schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(answer.schema()), ["a", "a_1", "a_2"]);
+    assert_eq!(names(answer.next().unwrap().unwrap().schema()), ["a", "a_1", "a_2"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use marey_query::sql::SqlError;
 
-use crate::run::{Folder, TestRun, rows, write_run};
+use crate::run::{Folder, SPANS, TestRun, rows, tables, write_run};
 
 fn said(run: &TestRun, sql: &str) -> (String, String) {
     let error = run.error(sql);
@@ -19,6 +19,8 @@ fn a_wrong_name_names_the_nearest() {
             "there is no table `raw.metric`",
             "did you mean `raw.metrics`?",
         ),
+        ("DESCRIBE spasn", "there is no table `spasn`", "did you mean `spans`?"),
+        ("SHOW COLUMNS FROM raw.metric", "there is no table `raw.metric`", "`raw.metrics`?"),
         (
             "SELECT duration FROM spans",
             "there is no column `duration`",
@@ -152,7 +154,7 @@ fn a_query_that_is_too_deep_ends_in_an_error() {
     let run = TestRun::new();
     run.error(&format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)));
     for sql in [
-        format!("SELECT {}1", "1 + ".repeat(501)),
+        format!("SELECT {}1", "1 + ".repeat(651)),
         format!("{}SELECT 1", "SELECT 1 UNION ALL ".repeat(100_000)),
     ] {
         assert!(matches!(run.error(&sql), SqlError::TooDeep { .. }));
@@ -201,4 +203,61 @@ fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
     assert_eq!(rows(&database, sql).unwrap(), ["a | null | c"]);
     let error = rows(&database, "SELECT path(1)").unwrap_err();
     assert_eq!(error.to_string(), "context 0 has no parent or no name before it");
+}
+
+#[test]
+fn what_a_part_lacks_is_null() {
+    use marey_model::table::{Table, stored};
+    use marey_query::sql::{Database, Limits};
+    use std::sync::Arc;
+
+    let lacking = stored::METRICS.columns.split_last().unwrap().1;
+    assert!(stored::METRICS.columns.last().unwrap().is_nullable);
+    let old: &'static Table = Box::leak(Box::new(Table { columns: lacking, ..stored::METRICS }));
+    let mut tables = tables(&SPANS);
+    let (table, columns) =
+        tables.iter_mut().find(|(table, _)| table.name == "metrics").expect("it is there");
+    *table = old;
+    columns.pop();
+    let folder = Folder::new();
+    let database =
+        Database::open(Arc::new(write_run(&folder, &tables)), Limits::default()).unwrap();
+    let sql = "SELECT value, vector FROM counters ORDER BY time_nanos";
+    assert_eq!(
+        rows(&database, sql).unwrap(),
+        ["0.5 | null", "3.0 | null", "null | null", "null | null"]
+    );
+    let sql = "SELECT count(*), count(vector) FROM counters WHERE vector IS NULL";
+    assert_eq!(rows(&database, sql).unwrap(), ["4 | 0"]);
+}
+
+#[test]
+fn a_part_of_garbage_is_an_error_that_names_it() {
+    use marey_query::sql::{Database, Limits};
+    use std::sync::Arc;
+
+    let folder = Folder::new();
+    let run = Arc::new(write_run(&folder, &tables(&SPANS)));
+    let part = run.parts(&marey_model::table::stored::STEPS)[0].name().to_owned();
+    let path = folder.0.join(&part);
+    let sound = std::fs::read(&path).unwrap();
+    let ask = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let run = Arc::new(marey_store::Run::open(&folder.0).unwrap());
+        let database = Database::open(run, Limits::default()).unwrap();
+        rows(&database, "SELECT * FROM raw.steps")
+    };
+    assert_eq!(ask(&sound).unwrap().len(), 2);
+    for byte in [0, 0xFF, b'P'] {
+        let error = ask(&vec![byte; sound.len()]).unwrap_err();
+        assert!(matches!(error, SqlError::Unreadable { .. }), "{error:?}");
+        assert!(error.to_string().contains(&part), "{error}");
+    }
+    let damaged = (0..sound.len()).step_by(8).map(|at| {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 0x55;
+        damaged
+    });
+    let refused = damaged.filter(|bytes| ask(bytes).is_err()).count();
+    assert!(refused > 0);
 }

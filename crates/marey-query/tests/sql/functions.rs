@@ -54,9 +54,9 @@ fn sketches_merge_to_the_quantiles_of_all_values() {
         run.value("SELECT quantile(duration_nanos, 0) , quantile(duration_nanos, 1.0) FROM spans"),
         "7 | 600"
     );
-    let merged = "SELECT sketch_quantile(s, 0.5) FROM (SELECT sketch(duration_nanos) AS s FROM spans GROUP BY thread_id)";
+    let merged = "SELECT sketch_quantile(merge_sketches(s), 0.5) FROM (SELECT sketch(duration_nanos) AS s FROM spans GROUP BY thread_id)";
     assert_eq!(run.value(merged), run.value("SELECT quantile(duration_nanos, 0.5) FROM spans"));
-    let twice = "SELECT sketch_quantile(m, 0.9) FROM (SELECT merge_sketches(sketch) AS m FROM rollups GROUP BY context_id)";
+    let twice = "SELECT sketch_quantile(merge_sketches(m), 0.9) FROM (SELECT merge_sketches(sketch) AS m FROM rollups GROUP BY context_id)";
     assert_eq!(run.value(twice), run.value("SELECT quantile(duration_nanos, 0.9) FROM spans"));
     assert_eq!(
         run.value(

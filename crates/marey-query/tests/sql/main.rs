@@ -6,6 +6,7 @@ mod answers;
 mod errors;
 mod functions;
 mod information;
+mod limits;
 mod rules;
 mod run;
 mod views;

@@ -67,9 +67,17 @@ impl TestRun {
     }
 
     pub(crate) fn of(spans: &[Span]) -> Self {
+        Self::limited(spans, Limits::default().memory_bytes)
+    }
+
+    pub(crate) fn with_memory(memory_bytes: usize) -> Self {
+        Self::limited(&SPANS, memory_bytes)
+    }
+
+    fn limited(spans: &[Span], memory_bytes: usize) -> Self {
         let folder = Folder::new();
         let run = write_run(&folder, &tables(spans));
-        let limits = Limits { threads: 2, ..Limits::default() };
+        let limits = Limits { memory_bytes, threads: 2 };
         Self { database: Database::open(Arc::new(run), limits).unwrap(), folder }
     }
 
@@ -200,6 +208,9 @@ pub(crate) fn tables(spans: &[Span]) -> Vec<(&'static Table, Vec<ArrayRef>)> {
                 ints([1600, 2700]),
                 flags([true, false]),
                 ints([0, -3]),
+                Arc::new(Float64Array::from(vec![Some(40.0), None])),
+                Arc::new(Int64Array::from(vec![Some(160), None])),
+                Arc::new(Int64Array::from(vec![Some(5), None])),
             ],
         ),
         (

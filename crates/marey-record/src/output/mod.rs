@@ -9,7 +9,7 @@ mod msgpack;
 
 pub(crate) use self::chrome::{Extent, Playback};
 pub(crate) use self::file::Outputs;
-pub(crate) use self::meta::{Meta, Overhead, Process};
+pub(crate) use self::meta::{Meta, Process};
 
 use crate::error::Error;
 use crate::losses;

@@ -1,13 +1,13 @@
 //! A thread's log: what it recorded since the background thread looked last.
 //!
 //! The owner appends, inside its events; [`super`] takes. An entry is one record of a [`Ring`], but for
-//! vectors, whose elements follow in records of their own.
+//! vectors and texts, which follow in records of their own.
 
 use crate::losses;
-use crate::names;
 use crate::recorder;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
-use crate::trace;
+use crate::tag::Tag;
+use crate::trace::{self, texts};
 use marey_model::env;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
@@ -47,20 +47,26 @@ impl Log {
         value: &MetricValue,
         sessions: u64,
     ) {
-        let (tag, bits) = match value {
-            MetricValue::Int(value) => (Tag::Int, value.cast_unsigned()),
-            MetricValue::Float(value) => (Tag::Float, value.to_bits()),
-            MetricValue::Text(text) => (Tag::Text, names::intern(text).into()),
-            MetricValue::Ints(values) => (Tag::Ints, values.len() as u64),
-            MetricValue::Floats(values) => (Tag::Floats, values.len() as u64),
+        let tag = Tag::of(value);
+        let bytes = match value {
+            MetricValue::Text(text) => texts::kept(text).as_bytes(),
+            _ => &[],
+        };
+        let bits = match value {
+            MetricValue::Int(value) => value.cast_unsigned(),
+            MetricValue::Float(value) => value.to_bits(),
+            MetricValue::Text(_) => bytes.len() as u64,
+            MetricValue::Ints(values) => values.len() as u64,
+            MetricValue::Floats(values) => values.len() as u64,
         };
         let head = [head(node, tag, metric), ticks, bits, sessions];
         let elements = |first: usize| match value {
             MetricValue::Ints(values) => four(values, first, i64::cast_unsigned),
             MetricValue::Floats(values) => four(values, first, f64::to_bits),
+            MetricValue::Text(_) => std::array::from_fn(|offset| word(bytes, first + offset)),
             _ => Record::default(),
         };
-        let rest = if tag.is_vector() { bits.div_ceil(PER_RECORD) } else { 0 };
+        let rest = tag.words(bits).div_ceil(PER_RECORD);
         done(self.0.push_many(1 + rest, |at| match at.checked_sub(1) {
             None => head,
             Some(before) => elements((before * PER_RECORD) as usize),
@@ -102,26 +108,22 @@ fn four<T: Copy>(values: &[T], first: usize, bits: fn(T) -> u64) -> Record {
     std::array::from_fn(|offset| values.get(first + offset).map_or(0, |&value| bits(value)))
 }
 
-/// What an entry is; a span has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Tag {
-    Int = 1,
-    Float = 2,
-    Text = 3,
-    Ints = 4,
-    Floats = 5,
+/// Eight of the bytes, or as many as there are.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; size_of::<u64>()];
+    let rest = bytes.get(at * word.len()..).unwrap_or_default();
+    word.iter_mut().zip(rest).for_each(|(to, &from)| *to = from);
+    u64::from_ne_bytes(word)
 }
 
-impl Tag {
-    const fn is_vector(self) -> bool {
-        matches!(self, Self::Ints | Self::Floats)
-    }
-}
-
-/// Node, tag and metric in one word. The table of names ends long before the 24 bits of a metric.
+/// Node, tag and metric in one word; a span has no tag. The table of names ends long before the 24
+/// bits of a metric.
 fn head(node: u32, tag: Tag, metric: u32) -> u64 {
     u64::from(node) | (tag as u64) << 32 | u64::from(metric) << 40
+}
+
+fn tag(head: u64) -> Option<Tag> {
+    Tag::from_u8((head >> 32) as u8)
 }
 
 /// An entry of a log.
@@ -134,7 +136,7 @@ pub(super) enum Entry {
 /// Puts entries together from records.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// A vector of which elements are still to come.
+    /// A vector or text of which elements are still to come.
     vector: Option<Vector>,
 }
 
@@ -154,33 +156,38 @@ impl Decoder {
     fn begin(&mut self, record: Record) -> Option<Entry> {
         let [head, first, second, sessions] = record;
         let node = head as u32;
-        let value = match (head >> 32) as u8 {
-            tag if tag == Tag::Int as u8 => MetricValue::Int(second.cast_signed()),
-            tag if tag == Tag::Float as u8 => MetricValue::Float(f64::from_bits(second)),
-            tag if tag == Tag::Text as u8 => MetricValue::Text(names::name(second as u32)),
-            tag if tag == Tag::Ints as u8 || tag == Tag::Floats as u8 => {
-                return self.end_vector(Vector { head: record, elements: Vec::new() });
-            }
-            _ => {
+        let value = match tag(head) {
+            None => {
                 return Some(Entry::Span { node, start_ticks: first, end_ticks: second, sessions });
+            }
+            Some(Tag::Int) => MetricValue::Int(second.cast_signed()),
+            Some(Tag::Float) => MetricValue::Float(f64::from_bits(second)),
+            Some(Tag::Text | Tag::Ints | Tag::Floats) => {
+                return self.end_vector(Vector { head: record, elements: Vec::new() });
             }
         };
         Some(Entry::Value { node, ticks: first, metric: (head >> 40) as u32, value, sessions })
     }
 
-    /// The vector's entry, if all of its elements are there.
+    /// The vector's or text's entry, if all of its elements are there.
     fn end_vector(&mut self, mut vector: Vector) -> Option<Entry> {
         let [head, ticks, len, sessions] = vector.head;
-        if (vector.elements.len() as u64) < len {
+        let tag = tag(head)?;
+        let words = tag.words(len);
+        if (vector.elements.len() as u64) < words {
             self.vector = Some(vector);
             return None;
         }
-        vector.elements.truncate(len as usize);
+        vector.elements.truncate(words as usize);
         let elements = vector.elements.into_iter();
-        let value = if (head >> 32) as u8 == Tag::Ints as u8 {
-            MetricValue::Ints(elements.map(u64::cast_signed).collect())
-        } else {
-            MetricValue::Floats(elements.map(f64::from_bits).collect())
+        let value = match tag {
+            Tag::Text => {
+                let mut bytes: Vec<u8> = elements.flat_map(u64::to_ne_bytes).collect();
+                bytes.truncate(len as usize);
+                MetricValue::Text(String::from_utf8_lossy(&bytes).into())
+            }
+            Tag::Ints => MetricValue::Ints(elements.map(u64::cast_signed).collect()),
+            _ => MetricValue::Floats(elements.map(f64::from_bits).collect()),
         };
         Some(Entry::Value {
             node: head as u32,
@@ -204,11 +211,14 @@ mod tests {
 
     #[test]
     fn what_is_logged_is_what_is_taken() {
-        let log = Log::with_records(64);
+        let log = Log::with_records(128);
         let values = [
             MetricValue::Int(-3),
             MetricValue::Float(0.5),
-            MetricValue::Text("log::text".into()),
+            MetricValue::Text("".into()),
+            MetricValue::Text("eight by".into()),
+            MetricValue::Text("thirty-two bytes and some; ä".into()),
+            MetricValue::Text("x".repeat(1000).into()),
             MetricValue::Ints(vec![]),
             MetricValue::Ints(vec![i64::MIN, 2, 3, 4, 5]),
             MetricValue::Floats(vec![0.25, -0.0, f64::INFINITY, 1e300]),

@@ -215,8 +215,8 @@ pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) -> Range<
     start..told.start
 }
 
-/// A session ends, which records no more. Returns the file with its records, if there are any, and where
-/// those of the last phase start there; fails if there can be none.
+/// A session ends, which records no more; [`forget`] follows. Returns the file with its records, if
+/// there are any, and where those of the last phase start there; fails if there can be none.
 pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
@@ -228,8 +228,12 @@ pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64
         spool.recorded()
     });
     let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
-    tracer.remove(session.slot);
     made.map(|()| recorded.zip(part_start))
+}
+
+/// Lets a session go that has ended; with the last one the spool is complete.
+pub(crate) fn forget(session: &Session) {
+    lock(&TRACER).remove(session.slot);
 }
 
 /// The run directory of the trace sessions, if there are any.

@@ -101,6 +101,7 @@ fn stands_alone(frame: &Frame) -> bool {
         | Frame::Clock { .. }
         | Frame::Session { .. }
         | Frame::Losses(_)
+        | Frame::Overhead(_)
         | Frame::End => true,
         Frame::Strings { .. }
         | Frame::Thread { .. }

@@ -3,21 +3,24 @@
 //! All processes of a program record into one, each into a spool of its own. As long as a process
 //! records it holds a shared lock on `.recording` in there, which the children of a fork inherit. So a
 //! process that begins can tell the run of its own program from one of yesterday: it joins the first,
-//! and moves the second aside to `<name>.<n>.marey`.
+//! and moves the second aside to `<name>.<n>.marey`. While a collector is at work on the second, that
+//! stays, and the new run takes the number.
 
 use crate::error::Error;
-use crate::own_file::OwnFile;
+use crate::own_file::{OwnFile, is_at};
 use crate::registry::lock;
 use crate::session;
 use marey_model::env;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 const LOCK: &str = ".recording";
+/// A collector holds this one alone, and finds what it writes by the run's name.
+const COLLECTING: &str = ".collecting";
 const SPOOLS: &str = "spool";
 const MANIFEST: &str = "manifest.json";
 const EXTENSION: &str = "marey";
@@ -38,8 +41,10 @@ impl RunDirectory {
         }
         let given = std::env::var_os(env::RUN_DIR).filter(|path| !path.is_empty());
         match given {
-            Some(path) => Self::join(&std::path::absolute(&path).unwrap_or(path.into()), false),
-            None => Self::join(&with_extension(&session::base_for(name, None)), true),
+            Some(path) => {
+                Self::join(&std::path::absolute(&path).unwrap_or(path.into()), Earlier::Join)
+            }
+            None => Self::join(&with_extension(&session::base_for(name, None)), Earlier::MoveAside),
         }
     }
 
@@ -67,38 +72,71 @@ impl RunDirectory {
         let path = std::env::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|source| failed("create", &path, source))?;
-        Self::join(&path, false)
+        Self::join(&path, Earlier::Join)
     }
 
-    /// Makes the directory, or joins those who record into it. Where nobody does, and one `may_move`
-    /// it, what an earlier run has left there is moved aside.
-    fn join(path: &Path, may_move: bool) -> Result<Self, Error> {
+    /// Makes the directory, or joins those who record into it.
+    fn join(path: &Path, mut earlier: Earlier) -> Result<Self, Error> {
         const ATTEMPTS: u32 = 10_000;
+        let mut place = path.to_owned();
+        let mut number = 0;
+        let mut last = io::Error::from(io::ErrorKind::ResourceBusy);
         for _ in 0..ATTEMPTS {
-            match Self::try_join(path, may_move) {
-                Ok(Some(run)) => return Ok(run),
-                // Somebody else has moved or removed it.
-                Ok(None) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed("create", &path.join(SPOOLS), error)),
+            match Self::try_join(&place, earlier) {
+                Ok(Attempt::Joined(run)) => return Ok(run),
+                Ok(Attempt::Gone) => {}
+                Ok(Attempt::Taken) => {
+                    number += 1;
+                    (place, earlier) = (numbered(path, number), Earlier::Avoid);
+                }
+                Err(error) => match error.kind() {
+                    // Somebody moves the directory while we make it.
+                    io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last = error,
+                    _ => return Err(failed("create", &place.join(SPOOLS), error)),
+                },
             }
         }
-        Err(failed("create", path, io::ErrorKind::ResourceBusy.into()))
+        Err(failed("create", &place.join(SPOOLS), last))
     }
 
-    fn try_join(path: &Path, may_move: bool) -> io::Result<Option<Self>> {
+    fn try_join(path: &Path, earlier: Earlier) -> io::Result<Attempt> {
         fs::create_dir_all(path.join(SPOOLS))?;
         let lock_path = path.join(LOCK);
         let file = open_lock(&lock_path)?;
-        if may_move && is_locked(file.try_lock())? && has_a_run(path)? {
-            move_aside(path)?;
-            return Ok(None);
+        if earlier != Earlier::Join && is_alone(&file, &lock_path)? && has_a_run(path)? {
+            let moved = if earlier == Earlier::MoveAside { move_aside(path) } else { Ok(false) };
+            match moved {
+                Ok(true) => return Ok(Attempt::Gone),
+                Ok(false) => return Ok(Attempt::Taken),
+                // Then the program joins it.
+                Err(error) if must_stay(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         shared(&file)?;
         let lock = OwnFile::new(&lock_path, file)?;
-        let is_there = lock.is_at_its_path();
-        Ok(is_there.then(|| Self { path: path.to_owned(), lock: Mutex::new(Some(lock)) }))
+        if !lock.is_at_its_path() {
+            return Ok(Attempt::Gone);
+        }
+        Ok(Attempt::Joined(Self { path: path.to_owned(), lock: Mutex::new(Some(lock)) }))
     }
+}
+
+/// What to do where an earlier run lies, which nobody records any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    Join,
+    MoveAside,
+    Avoid,
+}
+
+/// What came of an attempt to join.
+enum Attempt {
+    Joined(RunDirectory),
+    /// The directory has been moved or removed, by us or by somebody else.
+    Gone,
+    /// An earlier run lies there, and stays.
+    Taken,
 }
 
 impl Drop for RunDirectory {
@@ -118,22 +156,42 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).write(true).open(path)
+    lock_options().create(true).truncate(false).open(path)
 }
 
 fn open_locked(path: &Path) -> io::Result<File> {
-    let file = File::options().write(true).open(path)?;
+    let file = lock_options().open(path)?;
     shared(&file)?;
     Ok(file)
+}
+
+/// Over NFS a shared lock needs a file that can be read, and the other kind one that can be written.
+/// A link would have us make or lock somebody else's file.
+fn lock_options() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+    options
 }
 
 /// Takes the lock beside others who record. Whoever holds it alone does so for a moment only.
 fn shared(file: &File) -> io::Result<()> {
     match file.lock_shared() {
-        // A filesystem without locks.
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(error) if has_no_locks(&error) => Ok(()),
         locked => locked,
     }
+}
+
+/// Whether nobody else holds the lock of the directory that has this name; if so it is ours alone.
+fn is_alone(file: &File, path: &Path) -> io::Result<bool> {
+    const LOOKS: u32 = 4;
+    for _ in 0..LOOKS {
+        if is_locked(file.try_lock())? {
+            return Ok(is_at(file, path));
+        }
+        // A reader that asks whether somebody records holds it alone: this waits for it.
+        shared(file)?;
+    }
+    Ok(false)
 }
 
 /// Whether the lock was taken. Nobody takes one on a filesystem without locks.
@@ -141,9 +199,15 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     match tried {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// Whether this is what a filesystem without locks says. One over the network may have them in its
+/// protocol, and no server for them.
+fn has_no_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(libc::ENOLCK)
 }
 
 /// Whether an earlier run has left something there.
@@ -151,10 +215,15 @@ fn has_a_run(path: &Path) -> io::Result<bool> {
     Ok(path.join(MANIFEST).exists() || fs::read_dir(path.join(SPOOLS))?.next().is_some())
 }
 
-/// Gives a run the first free number. The caller holds it alone.
-fn move_aside(path: &Path) -> io::Result<()> {
+/// Gives a run the first free number, unless a collector is at work on it. The caller holds it alone.
+fn move_aside(path: &Path) -> io::Result<bool> {
+    // Held until the run has its new name: no collector begins meanwhile.
+    let collecting = open_lock(&path.join(COLLECTING))?;
+    if !is_locked(collecting.try_lock())? {
+        return Ok(false);
+    }
     for number in 1_u32.. {
-        let free = path.with_extension(format!("{number}.{EXTENSION}"));
+        let free = numbered(path, number);
         if free.exists() {
             continue;
         }
@@ -165,16 +234,28 @@ fn move_aside(path: &Path) -> io::Result<()> {
                     error.kind(),
                     io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
                 ) => {}
-            renamed => return renamed,
+            renamed => return renamed.map(|()| true),
         }
     }
-    Ok(())
+    Ok(false)
+}
+
+/// Whether a directory cannot get another name: it is a mount point, or its folder is not ours to
+/// change.
+fn must_stay(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    let kinds = [CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy];
+    kinds.contains(&error.kind())
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    path.with_extension(format!("{number}.{EXTENSION}"))
 }
 
 /// Removes a run that holds nothing and that nobody records into.
 fn remove_empty(path: &Path) -> io::Result<()> {
     let lock_path = path.join(LOCK);
-    let file = File::options().write(true).open(&lock_path)?;
+    let file = lock_options().open(&lock_path)?;
     let others = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.file_name() != LOCK && entry.file_name() != SPOOLS)
     };
@@ -188,4 +269,31 @@ fn remove_empty(path: &Path) -> io::Result<()> {
     fs::remove_dir(path.join(SPOOLS))?;
     fs::remove_file(&lock_path)?;
     fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_directory_that_is_moved_away_while_it_is_made_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, away) = (folder.path().join("run.marey"), folder.path().join("away"));
+        let is_over = AtomicBool::new(false);
+        let failed = std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if fs::rename(&run, &away).is_ok() && fs::rename(&away, &run).is_err() {
+                        fs::remove_dir_all(&away).unwrap();
+                    }
+                }
+            });
+            let mut made = (0..500).map(|_| RunDirectory::join(&run, Earlier::MoveAside));
+            let failed = made.find_map(Result::err);
+            is_over.store(true, Ordering::Relaxed);
+            failed
+        });
+        assert!(failed.is_none(), "{failed:?}");
+    }
 }

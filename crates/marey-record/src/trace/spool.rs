@@ -35,6 +35,8 @@ pub(super) struct Spool {
     thread_count: u32,
     losses: [(LossCause, u64); LossCause::COUNT],
     last_clock_ticks: u64,
+    /// Time that went into taking over logs and writing them.
+    flushing_nanos: u64,
 }
 
 impl Spool {
@@ -56,6 +58,7 @@ impl Spool {
             thread_count: 0,
             losses: LossCause::ALL.map(|cause| (cause, 0)),
             last_clock_ticks: 0,
+            flushing_nanos: 0,
         };
         spool.shared.out.frame(&Frame::Process(process(now)));
         spool.write_clock(now);
@@ -65,7 +68,7 @@ impl Spool {
 
     /// The file, as far as it is written.
     pub(super) fn recorded(&mut self) -> Recorded {
-        self.write_clock(Pair::now());
+        self.write_overhead_and_clock();
         self.shared.out.flush();
         let extent = Extent { bytes: self.shared.out.position_bytes(), threads: self.thread_count };
         Recorded { file: Arc::clone(&self.file), extent }
@@ -107,6 +110,7 @@ impl Spool {
 
     /// Takes over what the threads have logged.
     pub(super) fn drain(&mut self, threads: &[Arc<ThreadTree>]) {
+        let began = clock::ticks();
         self.file.run().hold();
         for thread in threads {
             self.drain_thread(thread);
@@ -115,10 +119,11 @@ impl Spool {
         self.write_losses();
         let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
-            self.write_clock(Pair::now());
+            self.write_overhead_and_clock();
             self.shared.out.look_for_space(self.file.path());
         }
         self.shared.out.flush();
+        self.flushing_nanos += account::elapsed_nanos(began);
     }
 
     fn drain_thread(&mut self, tree: &ThreadTree) {
@@ -168,6 +173,12 @@ impl Spool {
         }
     }
 
+    /// Without the first pair: what a scope costs is measured once the session has begun.
+    fn write_overhead_and_clock(&mut self) {
+        self.shared.out.frame(&Frame::Overhead(account::overhead(self.flushing_nanos)));
+        self.write_clock(Pair::now());
+    }
+
     fn write_clock(&mut self, now: Pair) {
         self.last_clock_ticks = now.ticks;
         self.shared.out.frame(&Frame::Clock {
@@ -179,7 +190,7 @@ impl Spool {
     /// Nothing follows.
     pub(super) fn end(mut self) {
         self.write_losses();
-        self.write_clock(Pair::now());
+        self.write_overhead_and_clock();
         self.shared.out.frame(&Frame::End);
         self.shared.out.flush();
     }

@@ -4,7 +4,7 @@ use super::clock::TraceClock;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
 use super::out::Out;
-use super::texts::{self, Texts};
+use super::texts::Texts;
 use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
@@ -89,7 +89,6 @@ impl ThreadWriter {
             Entry::Value { node, ticks, metric, value, sessions } => {
                 let time_nanos = shared.clock.nanos_at(ticks);
                 let metric = shared.texts.metric(metric);
-                let value = kept(value);
                 for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
@@ -174,13 +173,6 @@ impl ThreadWriter {
         self.define(shared);
         shared.out.frame(&Frame::Open { thread: self.number, spans: open.clone() });
         self.open = open;
-    }
-}
-
-fn kept(value: MetricValue) -> MetricValue {
-    match value {
-        MetricValue::Text(text) => MetricValue::Text(texts::kept(&text).into()),
-        other => other,
     }
 }
 

@@ -28,6 +28,8 @@ mod profile;
 #[cfg(test)]
 mod rotation;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod scopes;
 #[cfg(test)]
 mod sessions;

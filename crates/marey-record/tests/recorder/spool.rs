@@ -3,6 +3,7 @@
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
+use marey_model::profile::Overhead;
 use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Torn};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,6 +18,7 @@ pub(crate) struct Spool {
     /// Monotonic and wall clock.
     pub(crate) clocks: Vec<(i64, i64)>,
     pub(crate) losses: Vec<(LossCause, u64)>,
+    pub(crate) overhead: Vec<Overhead>,
     pub(crate) has_end: bool,
     pub(crate) torn: Option<Torn>,
 }
@@ -77,6 +79,7 @@ impl Spool {
             }
             Frame::Session { session, event, .. } => self.events.push((session, event)),
             Frame::Losses(losses) => self.losses = losses,
+            Frame::Overhead(overhead) => self.overhead.push(overhead),
             Frame::End => self.has_end = true,
         }
     }

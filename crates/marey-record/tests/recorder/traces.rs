@@ -373,6 +373,75 @@ fn clocks_are_paired_at_the_start_meanwhile_at_checkpoints_and_at_the_end() {
 }
 
 #[test]
+fn what_recording_cost_so_far_stands_with_every_pair_of_clocks_but_the_first() {
+    let turn = Turn::begin();
+    let session = start(&turn.path("cost"));
+    let file = spool_of(&turn.path("cost"));
+    let costs = || Spool::read(&file).overhead;
+    assert_eq!(costs(), []);
+    enter_in_turn(1_000);
+    api::write_checkpoints();
+    let first = costs()[0];
+    // A scope is entered and left.
+    assert!(first.events >= 2_000 && first.scope_nanos > 0.0 && first.flushing_nanos > 0);
+    let expected_nanos = first.events as f64 * first.scope_nanos / 2.0;
+    assert!((first.recording_nanos as f64 - expected_nanos).abs() <= 1.0);
+    enter_in_turn(1_000);
+    api::finalize(session, Some(Format::Run)).unwrap();
+    let last = *costs().last().unwrap();
+    assert!(last.events >= first.events + 2_000 && last.flushing_nanos > first.flushing_nanos);
+    assert_eq!(last.scope_nanos.to_bits(), first.scope_nanos.to_bits());
+    let spool = Spool::read(&file);
+    assert_eq!(spool.overhead.len() + 1, spool.clocks.len());
+}
+
+#[test]
+fn a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number() {
+    const TEST: &str =
+        "traces::a_run_that_is_being_collected_stays_and_the_next_one_takes_a_number";
+    if let Some((name, folder)) = part() {
+        let session = start(&folder.join("trace"));
+        scope(&name, || ());
+        tell_ready();
+        wait_for_end_of_stdin();
+        api::finalize(session, Some(Format::Run)).unwrap();
+        return;
+    }
+    let turn = Turn::begin();
+    let run = |name| Role::new(TEST, name, &turn).run(&[]);
+    run("first");
+    let collecting = std::fs::File::create(turn.path("trace.marey/.collecting")).unwrap();
+    collecting.lock().unwrap();
+    run("second");
+    let mut third = Role::new(TEST, "third", &turn).spawn(&[]);
+    let pipe = wait_until_ready(&mut third);
+    run("beside third");
+    drop(third.stdin.take());
+    assert!(third.wait().unwrap().success());
+    drop(pipe);
+    drop(collecting);
+    run("last");
+    let mut runs = Vec::new();
+    for file in turn.files() {
+        let spools = turn.path(&file).join("spool").read_dir().unwrap();
+        let mut names: Vec<_> =
+            spools.flat_map(|spool| Spool::read(&spool.unwrap().path()).left(0, 0)).collect();
+        names.sort();
+        runs.push((file, names.join(", ")));
+    }
+    let run = |file: &str, names: &str| (file.to_owned(), names.to_owned());
+    assert_eq!(
+        runs,
+        [
+            run("trace.1.marey", "second"),
+            run("trace.2.marey", "beside third, third"),
+            run("trace.3.marey", "first"),
+            run("trace.marey", "last"),
+        ]
+    );
+}
+
+#[test]
 fn a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up() {
     const TEST: &str = "traces::a_checkpoint_that_takes_its_time_does_not_hold_the_spool_up";
     const ROUNDS: u64 = 5;

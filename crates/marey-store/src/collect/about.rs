@@ -6,7 +6,7 @@ use marey_model::table::stored;
 use arrow::array::ArrayRef;
 
 use super::clock::Clock;
-use super::columns::{flags, ids, ints, maybe_ints, texts};
+use super::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use super::outline::Outline;
 use super::parts::{self, Parts};
 use super::sessions::Session;
@@ -18,6 +18,8 @@ pub(super) fn process(outline: &Outline, clock: &Clock, pid: Option<u64>, id: u3
     let process = outline.process.clone().unwrap_or_else(nameless);
     let start_unix_nanos = process.start_unix_nanos.try_into().unwrap_or(i64::MAX);
     let last_unix_nanos = outline.last_nanos.map(|nanos| clock.unix_nanos(nanos, &mut 0));
+    // Manifests cannot hold any other number.
+    let overhead = outline.overhead.filter(|overhead| overhead.scope_nanos.is_finite());
     let ends = outline.clocks.first().into_iter().chain(outline.clocks.last());
     ProcessEntry {
         id,
@@ -29,6 +31,7 @@ pub(super) fn process(outline: &Outline, clock: &Clock, pid: Option<u64>, id: u3
         end_unix_nanos: last_unix_nanos.unwrap_or(start_unix_nanos),
         clocks: ends.map(|&(monotonic_nanos, unix_nanos)| [monotonic_nanos, unix_nanos]).collect(),
         is_complete: outline.is_complete,
+        overhead: overhead.map(Into::into),
     }
 }
 
@@ -57,6 +60,7 @@ pub(super) fn write(
 
 fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
     let argv = serde_json::Value::from(process.argv.as_slice()).to_string();
+    let overhead = process.overhead;
     vec![
         ids([process.id].into_iter()),
         ints([process.pid.into()].into_iter()),
@@ -67,6 +71,9 @@ fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
         ints([process.end_unix_nanos].into_iter()),
         flags([process.is_complete].into_iter()),
         ints([clock.drift_nanos()].into_iter()),
+        maybe_reals([overhead.map(|cost| cost.scope_nanos)].into_iter()),
+        maybe_ints([overhead.map(|cost| int(cost.recording_nanos))].into_iter()),
+        maybe_ints([overhead.map(|cost| int(cost.flushing_nanos))].into_iter()),
     ]
 }
 

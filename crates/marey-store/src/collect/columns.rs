@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray, UInt32Array, UInt64Array};
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt32Array, UInt64Array,
+};
 
 pub(super) fn ints(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
@@ -10,6 +12,10 @@ pub(super) fn ints(values: impl Iterator<Item = i64>) -> ArrayRef {
 
 pub(super) fn maybe_ints(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())
+}
+
+pub(super) fn maybe_reals(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+    Arc::new(values.collect::<Float64Array>())
 }
 
 pub(super) fn ids(values: impl Iterator<Item = u32>) -> ArrayRef {

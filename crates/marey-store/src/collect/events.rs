@@ -1,13 +1,13 @@
 //! The second pass over a spool: its spans and values.
 
 use std::collections::{BTreeMap, HashMap};
-use std::mem;
 use std::path::Path;
 
 use marey_model::sketch::Sketch;
 use marey_model::spool::{Frame, SessionEvent, Span, Value};
 
 use super::clock::Clock;
+use super::inside::Inside;
 use super::outline::{NO_PLACE, Outline};
 use super::rollup::{Rollup, Summand, Sums};
 use super::rows::{SpanRow, ValueRow};
@@ -26,8 +26,10 @@ pub(super) struct Events<'a> {
     stamps: Stamps,
     /// Scopes that are open on each thread as far as the spool has told, outermost first.
     open: BTreeMap<u32, Vec<(u32, i64)>>,
-    /// Time in spans directly inside the span of each place that has not ended yet.
-    inside_nanos: Vec<i64>,
+    /// Time that waits for the span of each place.
+    inside: Vec<Inside>,
+    /// How often spans may have been lost: those that were open when a session turned, and others.
+    turn: u64,
     wholes: Vec<Whole>,
     rollup: Rollup,
     spans: Sorter<SpanRow>,
@@ -86,7 +88,8 @@ impl<'a> Events<'a> {
             sessions: Sessions::default(),
             stamps: Stamps::default(),
             open: BTreeMap::new(),
-            inside_nanos: vec![0; places],
+            inside: vec![Inside::default(); places],
+            turn: 0,
             wholes: vec![Whole::default(); places],
             rollup: Rollup::new(places, outline.events),
             spans: Sorter::new(folder),
@@ -108,6 +111,11 @@ impl<'a> Events<'a> {
                     self.add_open(bit(session), time_nanos)?;
                 }
                 self.sessions.turn(session, event, &name, time_nanos);
+                self.turn += 1;
+                Ok(())
+            }
+            Frame::Losses(_) => {
+                self.turn += 1;
                 Ok(())
             }
             // The outline has them.
@@ -116,7 +124,7 @@ impl<'a> Events<'a> {
             | Frame::Strings { .. }
             | Frame::Thread { .. }
             | Frame::Nodes { .. }
-            | Frame::Losses(_)
+            | Frame::Overhead(_)
             | Frame::End => Ok(()),
         }
     }
@@ -141,48 +149,55 @@ impl<'a> Events<'a> {
             }
         }
         for span in spans {
-            let Some(place) = places.get(span.node) else { continue };
+            let Some(&place) = places.get(span.node) else { continue };
             let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
-            let inside_nanos = mem::take(&mut self.inside_nanos[place as usize]);
+            let inside_nanos = self.inside[place as usize].take(start_nanos);
             let children_nanos = inside_nanos.min(duration_nanos);
             let parent = self.outline.places[place as usize].parent;
             if parent != NO_PLACE {
-                let around = &mut self.inside_nanos[parent as usize];
-                *around = around.saturating_add(duration_nanos);
+                self.inside[parent as usize].add(self.turn, start_nanos, duration_nanos);
             }
-            self.push(SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp })?;
+            let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
+            self.sum_up(&row);
+            self.spans.push(row)?;
         }
         Ok(())
     }
 
     /// Adds what is open at a moment and belongs to one of these sessions. For other sessions it may
-    /// go on, so it is not charged to anything around it but what is open too.
+    /// go on, so it is not charged to anything around it but what is open too, nor summed up: it will
+    /// be with the last of them.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open.clone() {
             let Some(thread) = self.outline.threads.get(&thread) else { continue };
             let mut inner = (NO_PLACE, 0);
             for (node, start_nanos) in scopes.into_iter().rev() {
                 let seen = self.sessions.recording_at(sessions, start_nanos);
-                let Some(place) = thread.places.get(node).filter(|_| seen != 0) else { continue };
+                let Some(&place) = thread.places.get(node).filter(|_| seen != 0) else { continue };
+                let is_last = self.sessions.recording_at(!sessions, start_nanos) == 0;
                 let (start_nanos, duration_nanos) = self.extent(start_nanos, until_nanos);
                 let open_inside_nanos = if inner.0 == place { inner.1 } else { 0 };
-                let inside_nanos =
-                    self.inside_nanos[place as usize].saturating_add(open_inside_nanos);
+                let inside_nanos = self.inside[place as usize]
+                    .since(start_nanos)
+                    .saturating_add(open_inside_nanos);
                 let children_nanos = inside_nanos.min(duration_nanos);
                 let stamp = self.stamp(seen, true);
-                self.push(SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp })?;
+                let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
+                if is_last {
+                    self.sum_up(&row);
+                }
+                self.spans.push(row)?;
                 inner = (self.outline.places[place as usize].parent, duration_nanos);
             }
         }
         Ok(())
     }
 
-    fn push(&mut self, row: SpanRow) -> Result<(), StoreError> {
-        let SpanRow { start_nanos, duration_nanos, children_nanos, place, .. } = row;
+    fn sum_up(&mut self, row: &SpanRow) {
+        let SpanRow { start_nanos, duration_nanos, children_nanos, place, .. } = *row;
         let parent = self.outline.places[place as usize].parent;
         self.wholes[place as usize].add(duration_nanos, children_nanos);
         self.rollup.add(&Summand { place, parent, start_nanos, duration_nanos, children_nanos });
-        self.spans.push(row)
     }
 
     fn add_values(
@@ -196,7 +211,7 @@ impl<'a> Events<'a> {
         };
         let stamp = self.stamp(sessions, false);
         for Value { node, time_nanos, metric, value } in values {
-            let (Some(place), Some(name)) = (places.get(node), self.outline.texts.get(metric))
+            let (Some(&place), Some(&name)) = (places.get(node), self.outline.texts.get(metric))
             else {
                 continue;
             };

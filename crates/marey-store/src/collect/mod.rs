@@ -9,9 +9,9 @@ mod about;
 mod clock;
 mod columns;
 mod events;
+mod inside;
 mod meter;
 mod names;
-mod numbered;
 mod outline;
 mod parts;
 mod rollup;
@@ -26,7 +26,7 @@ pub use self::meter::Progress;
 pub use self::uncollected::needs_collecting;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt32Type};
@@ -37,9 +37,9 @@ use marey_model::table::stored;
 use self::meter::Meter;
 use self::names::Names;
 use self::parts::Parts;
-use self::spool::{Ids, Taken};
+use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
-use crate::{CollectedSpool, Lock, Manifest, Run, StoreError};
+use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
 
 /// Spools are published together until they are this long, so that a run of many small ones is not
 /// listed over and over.
@@ -72,12 +72,28 @@ pub struct BrokenSpool {
     pub reason: SpoolError,
 }
 
-/// Opens a run, and collects it first if that is needed.
+/// Opens a run, and collects it first if that is needed. Where nothing can be written, what was
+/// collected before is opened, if something was; [`Run::uncollected_bytes`] tells what it lacks.
 pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Run, StoreError> {
     if needs_collecting(path)? {
-        collect(path, progress)?;
+        match collect(path, progress) {
+            Err(error @ StoreError::ReadOnly { .. }) => return open_as_it_is(path, error),
+            collected => collected?,
+        };
     }
     Run::open(path)
+}
+
+/// Opens a run that cannot be collected, for a reason that counts if it never was.
+fn open_as_it_is(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
+    match Run::open(path) {
+        Err(StoreError::Uncollected { .. }) => Err(reason),
+        run => {
+            let mut run = run?;
+            run.uncollected_bytes = uncollected::bytes(path, run.manifest())?;
+            Ok(run)
+        }
+    }
 }
 
 /// Brings every spool of a run that has not been collected whole into its tables.
@@ -90,6 +106,7 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
         // Collected long ago, or no run at all.
         return Run::open(run).map(|_| Collected::default());
     }
+    own::check(run)?;
     let _lock = Lock::collecting(run)?;
     let mut collector = Collector::new(run)?;
     let Spools { uncollected, done } = spools(run, &collector.manifest)?;
@@ -119,7 +136,7 @@ struct Collector<'a> {
     /// Bytes of spools that are not published yet.
     waiting_bytes: u64,
     /// Spools that go once they are published.
-    removable: Vec<PathBuf>,
+    removable: Vec<Source>,
 }
 
 impl<'a> Collector<'a> {
@@ -165,7 +182,7 @@ impl<'a> Collector<'a> {
 
     /// Collects a spool, in place of what was collected of it before.
     fn take(&mut self, spool: Spool, meter: &mut Meter) -> Result<(), StoreError> {
-        let Spool { name, source, process_id, is_over } = spool;
+        let Spool { name, source, process_id, is_over, .. } = spool;
         let next = &mut self.manifest.next;
         let process = process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);
@@ -175,11 +192,11 @@ impl<'a> Collector<'a> {
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = is_over || taken.process.is_complete;
-        if is_whole && taken.broken.is_none() {
-            self.removable.push(source.path);
-        }
         self.waiting_bytes += source.len_bytes;
         let torn_bytes = source.len_bytes - taken.read_bytes;
+        if is_whole && taken.broken.is_none() {
+            self.removable.push(source);
+        }
         self.list(&name, &taken, torn_bytes, is_whole);
         self.count(name, taken, torn_bytes);
         Ok(())
@@ -242,7 +259,7 @@ impl<'a> Collector<'a> {
         self.waiting_bytes = 0;
         let removable = std::mem::take(&mut self.removable);
         if !env::is_on(std::env::var(env::KEEP_SPOOL).ok().as_deref()) {
-            removable.iter().try_for_each(|spool| uncollected::remove(spool))?;
+            removable.iter().try_for_each(uncollected::remove)?;
         }
         Ok(())
     }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::profile::Process;
-use marey_model::spool::{Frame, NodeDef};
+use marey_model::profile::{Overhead, Process};
+use marey_model::spool::{Frame, NodeDef, Numbered};
 
 use super::names::{self, Names};
-use super::numbered::Numbered;
 use super::sessions::Sessions;
 
 /// Stands for no place.
@@ -28,6 +27,7 @@ pub(super) struct Outline {
     pub(super) texts: Numbered<u32>,
     pub(super) sessions: Sessions,
     pub(super) losses: Vec<(LossCause, u64)>,
+    pub(super) overhead: Option<Overhead>,
     /// Spans and values.
     pub(super) events: u64,
     /// The last moment of which the spool tells, on the recorder's clock.
@@ -92,6 +92,7 @@ impl Outline {
                 self.reach([*time_nanos]);
             }
             Frame::Losses(losses) => self.losses.clone_from(losses),
+            Frame::Overhead(overhead) => self.overhead = Some(*overhead),
             Frame::End => self.is_complete = true,
         }
     }
@@ -100,9 +101,9 @@ impl Outline {
         let Some(thread) = self.threads.get_mut(&thread) else { return };
         for (node, number) in nodes.iter().zip(first..=u32::MAX) {
             // The reader lets no frame by that uses a text or a node which is not defined.
-            let name = self.texts.get(node.name).unwrap_or_default();
+            let name = self.texts.get(node.name).copied().unwrap_or_default();
             let is_root = node.kind == NodeKind::Root;
-            let parent = if is_root { None } else { thread.places.get(node.parent) };
+            let parent = if is_root { None } else { thread.places.get(node.parent).copied() };
             let context = match parent.and_then(|parent| self.places.get(parent as usize)) {
                 Some(parent) => names.context(parent.context, node.kind, name),
                 None => names::ROOT,

@@ -1,7 +1,7 @@
 //! One spool: its two passes, and the parts that come of it.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Take};
+use std::io::{BufReader, Read, Seek, Take};
 use std::path::PathBuf;
 
 use marey_model::profile::Process;
@@ -15,6 +15,7 @@ use super::names::Names;
 use super::outline::Outline;
 use super::parts::Parts;
 use super::write::{self, Refs};
+use crate::own::FileId;
 use crate::{ProcessEntry, StoreError};
 
 /// A spool's file, as far as it is collected.
@@ -22,6 +23,7 @@ use crate::{ProcessEntry, StoreError};
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) len_bytes: u64,
+    pub(super) id: FileId,
 }
 
 /// The ids of a spool's process and threads.
@@ -54,8 +56,10 @@ pub(super) fn collect(
     meter: &mut Meter,
 ) -> Result<Taken, StoreError> {
     meter.begin_spool(source.len_bytes);
+    // Read twice, and by its name only once: that may be another file's by then.
+    let file = File::open(&source.path).map_err(StoreError::io("open", &source.path))?;
     let mut outline = Outline::default();
-    let end = source.pass(meter, |frame| {
+    let end = source.pass(&file, meter, |frame| {
         outline.add(&frame, names);
         Ok(())
     })?;
@@ -65,7 +69,7 @@ pub(super) fn collect(
     about::write(&outline, &clock, &process, &ids.threads, parts)?;
 
     let mut events = Events::new(&outline, &clock, parts.run);
-    source.pass(meter, |frame| events.add(frame))?;
+    source.pass(&file, meter, |frame| events.add(frame))?;
     let refs = Refs {
         process: process.id,
         start_nanos: process.start_unix_nanos,
@@ -103,6 +107,7 @@ impl Source {
     /// Gives every frame to `each`, up to the length that the file had, or to what cannot be read.
     fn pass(
         &self,
+        file: &File,
         meter: &mut Meter,
         mut each: impl FnMut(Frame) -> Result<(), StoreError>,
     ) -> Result<PassEnd, StoreError> {
@@ -111,7 +116,7 @@ impl Source {
             SpoolError::Io(source) => Err(error(source)),
             found => Ok(PassEnd { read_bytes, broken: Some(found) }),
         };
-        let mut frames = match self.open() {
+        let mut frames = match self.frames(file) {
             Ok(frames) => frames,
             Err(found) => return broken(0, found),
         };
@@ -127,14 +132,18 @@ impl Source {
         Ok(PassEnd { read_bytes: frames.offset(), broken: None })
     }
 
-    fn open(&self) -> Result<Reader<BufReader<Take<File>>>, SpoolError> {
-        let file = File::open(&self.path)?.take(self.len_bytes);
-        Reader::new(BufReader::with_capacity(1 << 16, file))
+    fn frames<'a>(
+        &self,
+        mut file: &'a File,
+    ) -> Result<Reader<BufReader<Take<&'a File>>>, SpoolError> {
+        file.rewind()?;
+        Reader::new(BufReader::with_capacity(1 << 16, file.take(self.len_bytes)))
     }
 
     /// The process that wrote the spool, if its first frame can be read.
     pub(super) fn process(&self) -> Option<Process> {
-        match self.open().ok()?.next()?.ok()? {
+        let file = File::open(&self.path).ok()?;
+        match self.frames(&file).ok()?.next()?.ok()? {
             Frame::Process(process) => Some(process),
             _ => None,
         }

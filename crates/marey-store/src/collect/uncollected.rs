@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use marey_model::profile::Process;
 
 use super::spool::Source;
+use crate::own::{self, FileId};
 use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
 
 /// The spools of a run.
@@ -16,7 +17,7 @@ pub(super) struct Spools {
     /// Those that are to be collected, by name.
     pub(super) uncollected: Vec<Spool>,
     /// Those that the tables have all of: kept, or left by a collector that died.
-    pub(super) done: Vec<PathBuf>,
+    pub(super) done: Vec<Source>,
 }
 
 /// A spool that is to be collected.
@@ -25,8 +26,9 @@ pub(super) struct Spool {
     /// Its file name.
     pub(super) name: String,
     pub(super) source: Source,
-    /// The process that it was collected for before.
+    /// The process that it was collected for before, and bytes of it that were.
     pub(super) process_id: Option<u32>,
+    collected_bytes: u64,
     /// Whether nobody is there who would append to it.
     pub(super) is_over: bool,
 }
@@ -36,10 +38,17 @@ pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
     if !run.join("spool").is_dir() {
         return Ok(false);
     }
+    own::check(run)?;
     match Manifest::read(run)? {
         Some(manifest) => Ok(!spools(run, &manifest)?.uncollected.is_empty()),
         None => Ok(true),
     }
+}
+
+/// Bytes of spools that the tables of a run do not have.
+pub(super) fn bytes(run: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
+    let spools = spools(run, manifest)?.uncollected.into_iter();
+    Ok(spools.map(|spool| spool.source.len_bytes.saturating_sub(spool.collected_bytes)).sum())
 }
 
 /// The spools that are there.
@@ -55,24 +64,30 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
         if !about.is_file() {
             continue;
         }
-        let source = Source { path, len_bytes: about.len() };
+        let source = Source { path, len_bytes: about.len(), id: FileId::of(&about) };
         match earlier(&name, &source, manifest) {
             Some(earlier) if has_all(earlier, &source, is_over) => {
                 if earlier.is_whole && earlier.torn_bytes == 0 {
-                    spools.done.push(source.path);
+                    spools.done.push(source);
                 }
             }
             earlier => {
                 let process_id = earlier.map(|earlier| earlier.process_id);
-                spools.uncollected.push(Spool { name, source, process_id, is_over });
+                let collected_bytes = earlier.map_or(0, |earlier| earlier.bytes);
+                let spool = Spool { name, source, process_id, collected_bytes, is_over };
+                spools.uncollected.push(spool);
             }
         }
     }
     Ok(spools)
 }
 
-/// Removes a spool, which somebody may have done before.
-pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+/// Removes a spool, which somebody may have done before; another file that has its name stays.
+pub(super) fn remove(spool: &Source) -> Result<(), StoreError> {
+    let Source { path, id, .. } = spool;
+    if FileId::at(path).map_err(StoreError::io("remove", path))? != Some(*id) {
+        return Ok(());
+    }
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(StoreError::io("remove", path)(error))

@@ -1,7 +1,7 @@
 //! Opening a run, and what is said when it is none.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::thread;
 
@@ -388,6 +388,12 @@ fn process(id: u32) -> marey_store::ProcessEntry {
         end_unix_nanos: 2,
         clocks: vec![[0, 1], [1, 2]],
         is_complete: true,
+        overhead: Some(marey_store::OverheadEntry {
+            events: 10,
+            scope_nanos: 0.1,
+            recording_nanos: 1,
+            flushing_nanos: 2,
+        }),
     }
 }
 
@@ -415,4 +421,41 @@ fn one_collector_at_a_time() {
     other.try_lock_shared().unwrap_err();
     drop(lock);
     other.try_lock().unwrap();
+}
+
+#[test]
+fn who_waited_for_a_run_that_was_moved_aside_collects_the_one_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("x.marey");
+    fs::create_dir(&run).unwrap();
+    let recorder = File::create(run.join(".collecting")).unwrap();
+    recorder.lock().unwrap();
+    let inode = recorder.metadata().unwrap().ino();
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| Lock::collecting(&run).unwrap());
+        // As `/proc/locks` shows it: `3: -> FLOCK  ADVISORY  WRITE 1234 08:01:<inode> 0 EOF`.
+        let waits = |line: &str| line.contains("-> FLOCK") && line.contains(&format!(":{inode} "));
+        while !fs::read_to_string("/proc/locks").unwrap().lines().any(waits) {
+            std::thread::yield_now();
+        }
+        fs::rename(&run, folder.path().join("x.1.marey")).unwrap();
+        fs::create_dir(&run).unwrap();
+        drop(recorder);
+        let _lock = waiting.join().unwrap();
+        let open = |run: &str| File::open(folder.path().join(run).join(".collecting")).unwrap();
+        open("x.1.marey").try_lock().unwrap();
+        open("x.marey").try_lock().unwrap_err();
+    });
+}
+
+#[test]
+fn a_full_disk_is_told_what_needs_room() {
+    let io = |kind: std::io::ErrorKind| StoreError::Io {
+        action: "sort rows in",
+        path: "train.marey".into(),
+        source: kind.into(),
+    };
+    let hint = io(std::io::ErrorKind::StorageFull).hint();
+    assert_eq!(hint.unwrap(), "the tables, and sorting them, need room where the run lies");
+    assert_eq!(io(std::io::ErrorKind::UnexpectedEof).hint(), None);
 }

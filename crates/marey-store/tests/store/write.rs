@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use marey_model::table::ColumnKind;
 use marey_model::table::stored::{ALL, GPU_ACTIVITIES, SPANS, STRINGS};
 use marey_store::{PartWriter, Run};
 use parquet::basic::{Compression, Encoding};
@@ -61,8 +62,9 @@ fn a_part_says_how_it_is_sorted_and_what_its_columns_mean() {
             assert!(column.statistics().is_some(), "{}", column.column_path());
             let is_delta =
                 column.encodings().any(|encoding| encoding == Encoding::DELTA_BINARY_PACKED);
-            let is_time = column.column_path().string().ends_with("_nanos");
-            assert!(is_delta || !is_time || column.column_path().string() == "value");
+            let declared = table.position(&column.column_path().string());
+            let is_time = declared.is_some_and(|at| table.columns[at].kind == ColumnKind::Nanos);
+            assert!(is_delta || !is_time, "{}", column.column_path());
         }
         assert_eq!(value(&metadata, "marey.schema_version"), "1");
         assert_eq!(value(&metadata, "marey.table"), table.name);

@@ -36,7 +36,7 @@ pub(crate) struct QueryArgs {
     pub(super) run: PathBuf,
 
     /// The query; `-` reads it from stdin [default: stdin if it is no terminal, else a prompt]
-    #[arg(value_name = "SQL")]
+    #[arg(value_name = "SQL", allow_hyphen_values = true)] // it may begin with a comment
     sql: Option<String>,
 
     /// How rows are written [default: what the suffix of -o says, else table]

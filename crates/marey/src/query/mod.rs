@@ -35,7 +35,7 @@ use crate::text::{Grouped, printable};
 pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let question = args.question(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
-    let run = Arc::new(runs::open(&args.run)?);
+    let run = Arc::new(runs::open(&args.run, output)?);
     let database = Database::open(run, args.limits())?;
     match question {
         Question::Prompt => prompt::Prompt::new(args, &database, format)?.run(output),

@@ -13,7 +13,7 @@ fn what_was_collected_is_said() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `train.marey`: collected 10 events of 1 spool, 373 B
+    `train.marey`: collected 10 events of 1 spool, 396 B
     ");
     assert!(!spool.exists());
     assert_snapshot!(transcript(&mut folder.marey("collect train.marey")), @r"
@@ -44,7 +44,7 @@ fn a_run_that_fails_does_not_keep_the_others() {
     --- stdout ---
     --- stderr ---
     error: cannot open `absent.marey`: No such file or directory (os error 2)
-    `train.marey`: collected 10 events of 1 spool, 373 B
+    `train.marey`: collected 10 events of 1 spool, 396 B
     ");
 }
 

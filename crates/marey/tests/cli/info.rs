@@ -31,6 +31,7 @@ fn a_run_is_summed_up() {
       processes  1, rank 0
       threads    1
       events     10
+      overhead   120 ns a scope, 1.86 µs in all (0.0 % of the recording), 45.0 µs writing
       written by marey 0.1.0
       table                      rows       size
       strings                       5
@@ -85,6 +86,10 @@ fn programs_get_json() {
     assert_eq!(json["start_unix_nanos"], 1_700_000_000_000_000_000_i64);
     assert_eq!(json["processes"][0]["pid"], 4242);
     assert_eq!(json["events"], 10);
+    let overhead = &json["processes"][0]["overhead"];
+    assert_eq!((&overhead["scope_nanos"], &overhead["events"]), (&120.0.into(), &31.into()));
+    assert_eq!(overhead["recording_nanos"], 1_860);
+    assert_eq!(overhead["flushing_nanos"], 45_000);
     assert_eq!(json["threads"], 1);
     assert_eq!(json["losses"]["trace_buffer_full"], 7);
     assert_eq!(json["torn_bytes"], 0);

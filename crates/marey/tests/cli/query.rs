@@ -165,6 +165,14 @@ fn a_file_has_its_name_when_it_is_whole() {
 }
 
 #[test]
+fn a_query_may_begin_with_a_comment_and_options_still_follow() {
+    let folder = Folder::with_run();
+    let mut command = folder.marey("query train.marey");
+    let answer = transcript(command.args(["-- how many\nSELECT 1 AS one", "-f", "csv"]));
+    assert_eq!(stdout(&answer), "one\n1\n");
+}
+
+#[test]
 fn the_query_may_come_by_stdin() {
     let folder = Folder::with_run();
     for line in ["query train.marey -f csv -", "query train.marey -f csv"] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::profile::Process;
+use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
 
 /// When the program started, since 1970; the monotonic clock was at 0.
@@ -17,6 +17,10 @@ const TEXTS: [&str; 5] = ["ROOT", "train", "step", "forward", "tokens"];
 
 /// The sessions of everything.
 const SESSIONS: u64 = 1;
+
+/// Of seven scopes, three values, and seven scopes that were lost.
+const OVERHEAD: Overhead =
+    Overhead { events: 31, scope_nanos: 120.0, recording_nanos: 1_860, flushing_nanos: 45_000 };
 
 /// Three steps of 1, 2 and 3 ms, with a forward of half of it in each, and one value a step.
 pub(crate) fn write(run: &Path) {
@@ -85,6 +89,7 @@ fn frames() -> Vec<Frame> {
         Frame::Spans { thread: 0, sessions: SESSIONS, spans: spans() },
         Frame::Values { thread: 0, sessions: SESSIONS, values: (1..=3).map(tokens).collect() },
         clock(50_000_000),
+        Frame::Overhead(OVERHEAD),
         Frame::Losses(vec![(LossCause::TraceBuffer, 7)]),
         session(SessionEvent::Finalized, 50_000_000),
         Frame::End,

@@ -45,8 +45,12 @@ fn a_table_has_a_line_for_each_column() {
     --- stdout ---
     --- stderr ---
     error: there is no table `stesp`
-    hint: the tables are `spans`, `flame`, `top`, `steps`, `counters`, `kernels`, `strings`, `contexts`, `processes`, `threads`, `sessions`, `phases`, `metrics`, `gpu_activities`, `rollups`, `losses`, and raw.*
+    hint: did you mean `steps`?
     ");
+    let raw = transcript(&mut marey("schema raw.metric"));
+    assert!(raw.contains("hint: did you mean one of raw.metrics, "), "{raw}");
+    let unlike = transcript(&mut marey("schema zzz"));
+    assert!(unlike.contains("hint: the tables are spans, flame, top, "), "{unlike}");
 }
 
 #[test]

@@ -33,9 +33,35 @@ macro_rules! documented {
 }
 use documented;
 
-/// Adds all of them to a session.
+/// What one short call makes arbitrarily large, in a value or in a type, outside of any account.
+const REMOVED: [&str; 18] = [
+    "array_append",
+    "array_concat",
+    "array_prepend",
+    "array_repeat",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "array_resize",
+    "array_to_string",
+    "arrow_cast",
+    "arrow_try_cast",
+    "generate_series",
+    "lpad",
+    "overlay",
+    "range",
+    "repeat",
+    "rpad",
+    "translate",
+];
+
+/// Adds all of them to a session, and removes those of `DataFusion` that it must not have.
 pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
-    for function in lookup::all(lookups).into_iter().chain([interval::common_nanos()]) {
+    for name in REMOVED {
+        session.deregister_udf(name);
+    }
+    let alone = [interval::common_nanos(), sketch::sketch_quantile()];
+    for function in lookup::all(lookups).into_iter().chain(alone) {
         session.register_udf(function);
     }
     for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {

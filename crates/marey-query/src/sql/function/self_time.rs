@@ -97,7 +97,7 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
             let taken = end.saturating_sub(start.max(outer.taken_up_to)).max(0);
             outer.taken_up_to = outer.taken_up_to.max(end);
             if let Some(nanos) = &mut nanos[outer.row] {
-                *nanos -= taken;
+                *nanos = nanos.saturating_sub(taken);
             }
         }
         open.push(Open { row, end, taken_up_to: start });

@@ -2,60 +2,51 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
 use datafusion::common::cast::as_float64_array;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Signature,
-    Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use marey_model::sketch::Sketch;
 
 use super::documented;
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [
-        (Takes::Values, Gives::Quantile),
-        (Takes::Values, Gives::Sketch),
-        (Takes::Sketches, Gives::Quantile),
-        (Takes::Sketches, Gives::Sketch),
-    ]
-    .map(|(takes, gives)| {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        AggregateUDF::new_from_impl(Sketched { takes, gives, signature })
-    })
-    .into()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Takes {
-    Values,
-    Sketches,
+    [Gives::Quantile, Gives::Sketch, Gives::Merged]
+        .map(|gives| {
+            let signature = Signature::user_defined(Volatility::Immutable);
+            AggregateUDF::new_from_impl(Sketched { gives, signature })
+        })
+        .into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Gives {
+    /// Of values, a quantile.
     Quantile,
+    /// Of values, their sketch.
     Sketch,
+    /// Of sketches, one of all their values.
+    Merged,
 }
 
 /// An aggregate that is computed in a sketch.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sketched {
-    takes: Takes,
     gives: Gives,
     signature: Signature,
 }
 
 impl AggregateUDFImpl for Sketched {
     fn name(&self) -> &str {
-        match (self.takes, self.gives) {
-            (Takes::Values, Gives::Quantile) => "quantile",
-            (Takes::Values, Gives::Sketch) => "sketch",
-            (Takes::Sketches, Gives::Quantile) => "sketch_quantile",
-            (Takes::Sketches, Gives::Sketch) => "merge_sketches",
+        match self.gives {
+            Gives::Quantile => "quantile",
+            Gives::Sketch => "sketch",
+            Gives::Merged => "merge_sketches",
         }
     }
 
@@ -72,18 +63,16 @@ impl AggregateUDFImpl for Sketched {
                 self.usage().syntax_example
             );
         }
-        let mut types = match (self.takes, &given[0]) {
-            (Takes::Values, value) if value.is_integer() || value.is_null() => {
-                vec![DataType::Int64]
-            }
-            (Takes::Values, other) => {
-                return plan_err!("{}() is of whole numbers, not {other}: CAST them", self.name());
-            }
-            (Takes::Sketches, value) if value.is_binary() || value.is_null() => {
+        let mut types = match (self.gives, &given[0]) {
+            (Gives::Merged, value) if value.is_binary() || value.is_null() => {
                 vec![DataType::Binary]
             }
-            (Takes::Sketches, other) => {
+            (Gives::Merged, other) => {
                 return plan_err!("{}() is of sketches, not {other}", self.name());
+            }
+            (_, value) if value.is_integer() || value.is_null() => vec![DataType::Int64],
+            (_, other) => {
+                return plan_err!("{}() is of whole numbers, not {other}: CAST them", self.name());
             }
         };
         if self.gives == Gives::Quantile {
@@ -95,7 +84,7 @@ impl AggregateUDFImpl for Sketched {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.gives {
             Gives::Quantile => DataType::Int64,
-            Gives::Sketch => DataType::Binary,
+            Gives::Sketch | Gives::Merged => DataType::Binary,
         })
     }
 
@@ -103,11 +92,9 @@ impl AggregateUDFImpl for Sketched {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        let quantile = match self.gives {
-            Gives::Quantile => Some(quantile(&args)?),
-            Gives::Sketch => None,
-        };
-        Ok(Box::new(Sketching { takes: self.takes, quantile, sketch: Sketch::default() }))
+        let gives = self.gives;
+        let quantile = if gives == Gives::Quantile { Some(quantile(&args)?) } else { None };
+        Ok(Box::new(Sketching { gives, quantile, sketch: Sketch::default(), lone: Vec::new() }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -121,26 +108,20 @@ impl AggregateUDFImpl for Sketched {
 
 impl Sketched {
     fn usage(&self) -> &'static Documentation {
-        match (self.takes, self.gives) {
-            (Takes::Values, Gives::Quantile) => documented!(
+        match self.gives {
+            Gives::Quantile => documented!(
                 "The `q`-quantile (0 to 1) of whole numbers that are not negative, to 1 part \
                  in 64.",
                 "quantile(value, q)",
                 "SELECT name, quantile(duration_nanos, 0.99) FROM spans GROUP BY name"
             ),
-            (Takes::Values, Gives::Sketch) => documented!(
+            Gives::Sketch => documented!(
                 "Counts of whole numbers that are not negative in buckets of 1 part in 32, as \
                  bytes that merge.",
                 "sketch(value)",
                 "SELECT name, sketch(duration_nanos) FROM spans GROUP BY name"
             ),
-            (Takes::Sketches, Gives::Quantile) => documented!(
-                "The `q`-quantile (0 to 1) of the numbers behind sketches, to 1 part in 64.",
-                "sketch_quantile(sketch, q)",
-                "SELECT name(name_id), sketch_quantile(sketch, 0.5) FROM rollups \
-                 WHERE bucket_nanos = 0 GROUP BY 1"
-            ),
-            (Takes::Sketches, Gives::Sketch) => documented!(
+            Gives::Merged => documented!(
                 "One sketch of the numbers behind several.",
                 "merge_sketches(sketch)",
                 "SELECT name(name_id), merge_sketches(sketch) FROM rollups \
@@ -166,17 +147,20 @@ fn quantile(args: &AccumulatorArgs) -> Result<f64> {
 
 #[derive(Debug)]
 struct Sketching {
-    takes: Takes,
+    gives: Gives,
     /// What is asked for; else it is the sketch.
     quantile: Option<f64>,
     sketch: Sketch,
+    /// A sketch that came as the first, as its bytes: it is read when there is more.
+    lone: Vec<u8>,
 }
 
 impl Accumulator for Sketching {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if self.takes == Takes::Sketches {
+        if self.gives == Gives::Merged {
             return self.merge_batch(values);
         }
+        self.read_lone()?;
         for value in values[0].as_primitive::<Int64Type>().iter().flatten() {
             let Ok(value) = u64::try_from(value) else {
                 return exec_err!("a quantile is of numbers that are not negative, as {value} is");
@@ -188,9 +172,12 @@ impl Accumulator for Sketching {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for bytes in states[0].as_binary::<i32>().iter().flatten() {
-            let sketch = Sketch::decode(bytes)
-                .map_err(|error| DataFusionError::Execution(error.to_string()))?;
-            self.sketch.merge(&sketch);
+            if self.lone.is_empty() && self.sketch.buckets().is_empty() {
+                self.lone.extend_from_slice(bytes);
+                continue;
+            }
+            self.read_lone()?;
+            self.sketch.merge(&decoded(bytes)?);
         }
         Ok(())
     }
@@ -201,20 +188,93 @@ impl Accumulator for Sketching {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let Some(quantile) = self.quantile else { return Ok(self.encoded()) };
-        let nanos = self.sketch.quantile_nanos(quantile);
-        Ok(ScalarValue::Int64(nanos.map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX))))
+        self.read_lone()?;
+        Ok(ScalarValue::Int64(quantile_nanos(&self.sketch, quantile)))
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + size_of_val(self.sketch.buckets())
+        size_of_val(self) + size_of_val(self.sketch.buckets()) + self.lone.capacity()
     }
 }
 
 impl Sketching {
+    fn read_lone(&mut self) -> Result<()> {
+        if !self.lone.is_empty() {
+            self.sketch = decoded(&std::mem::take(&mut self.lone))?;
+        }
+        Ok(())
+    }
+
     /// Null of no numbers.
-    fn encoded(&self) -> ScalarValue {
-        let mut bytes = Vec::new();
-        self.sketch.encode(&mut bytes);
+    fn encoded(&mut self) -> ScalarValue {
+        let mut bytes = std::mem::take(&mut self.lone);
+        if bytes.is_empty() {
+            self.sketch.encode(&mut bytes);
+        }
         ScalarValue::Binary((!bytes.is_empty()).then_some(bytes))
     }
+}
+
+fn decoded(bytes: &[u8]) -> Result<Sketch> {
+    Sketch::decode(bytes).map_err(|error| DataFusionError::Execution(error.to_string()))
+}
+
+fn quantile_nanos(sketch: &Sketch, quantile: f64) -> Option<i64> {
+    sketch.quantile_nanos(quantile).map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// `sketch_quantile(sketch, q)`.
+pub(super) fn sketch_quantile() -> ScalarUDF {
+    let types = vec![DataType::Binary, DataType::Float64];
+    ScalarUDF::new_from_impl(SketchQuantile {
+        signature: Signature::exact(types, Volatility::Immutable),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SketchQuantile {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SketchQuantile {
+    fn name(&self) -> &'static str {
+        "sketch_quantile"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let quantiles = arrays[1].as_primitive::<Float64Type>();
+        let of_row = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile) {
+            (Some(bytes), Some(quantile)) => {
+                Ok(quantile_nanos(&decoded(bytes)?, checked(quantile)?))
+            }
+            _ => Ok(None),
+        };
+        let found = arrays[0].as_binary::<i32>().iter().zip(quantiles).map(of_row);
+        Ok(ColumnarValue::Array(Arc::new(found.collect::<Result<Int64Array>>()?)))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(documented!(
+            "The `q`-quantile (0 to 1) of the numbers behind a sketch, to 1 part in 64.",
+            "sketch_quantile(sketch, q)",
+            "SELECT name(name_id), sketch_quantile(merge_sketches(sketch), 0.5) FROM rollups \
+             WHERE bucket_nanos = 0 GROUP BY 1"
+        ))
+    }
+}
+
+fn checked(quantile: f64) -> Result<f64> {
+    if !(0.0..=1.0).contains(&quantile) {
+        return exec_err!("a quantile is a number from 0 to 1, not {quantile}");
+    }
+    Ok(quantile)
 }

@@ -1,9 +1,8 @@
 //! User metrics: they wait for the end of their scope, are added up, and become text.
 
-use super::numbered::Numbered;
 use crate::names;
 use marey_model::metric::{MetricName, MetricValue};
-use marey_model::spool::{Span, Value};
+use marey_model::spool::{Numbered, Span, Value};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The values of a thread whose scopes have not ended yet.

@@ -10,7 +10,6 @@
 mod event;
 mod lanes;
 mod metrics;
-mod numbered;
 mod outline;
 mod tail;
 mod thread;
@@ -19,13 +18,12 @@ mod thread;
 mod tests;
 
 use self::event::Events;
-use self::numbered::Numbered;
 use self::outline::Outline;
 use self::tail::Tail;
 use self::thread::Thread;
 use crate::control::bit;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Frame, Reader, SpoolError};
+use marey_model::spool::{Frame, Numbered, Reader, SpoolError};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -139,6 +137,7 @@ impl Playback {
             | Frame::Clock { .. }
             | Frame::Session { .. }
             | Frame::Losses(_)
+            | Frame::Overhead(_)
             | Frame::End => {}
         }
         Ok(())

@@ -105,7 +105,11 @@ impl Outline {
                 }
             }
             Frame::Losses(losses) => self.losses.clone_from(losses),
-            Frame::Thread { .. } | Frame::Strings { .. } | Frame::Nodes { .. } | Frame::End => {}
+            Frame::Thread { .. }
+            | Frame::Strings { .. }
+            | Frame::Nodes { .. }
+            | Frame::Overhead(_)
+            | Frame::End => {}
         }
     }
 

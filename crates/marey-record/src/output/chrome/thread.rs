@@ -3,11 +3,10 @@
 use super::event::{Event, Events};
 use super::lanes::Lanes;
 use super::metrics::{Waiting, add_up};
-use super::numbered::Numbered;
 use super::outline::Outline;
 use crate::names;
 use marey_model::context::NodeKind;
-use marey_model::spool::{NodeDef, Span, Value};
+use marey_model::spool::{NodeDef, Numbered, Span, Value};
 use std::io;
 
 /// A thread of the trace.

@@ -156,6 +156,31 @@ fn files(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
+#[test]
+fn another_file_that_gets_a_spool_s_name_stays() {
+    let mut frames = head(100);
+    let many: Vec<_> = (0..40_000).map(|at| (OUTER, at * 1_000_003, at * 1_000_003 + 7)).collect();
+    frames.extend(many.chunks(1_000).cycle().take(400).map(|some| spans(0, 1, some)));
+    let recorded = Recorded::of(&[&frames]);
+    let other = recorded.path().join("other");
+    fs::write(&other, bytes(&program(101))).unwrap();
+    let mut calls = 0;
+    let mut progress = |_| {
+        calls += 1;
+        // In the first pass.
+        if calls == 1 {
+            fs::rename(&other, recorded.spool_path(100)).unwrap();
+        }
+    };
+    let events = collect(recorded.path(), &mut progress).unwrap().events;
+    assert!(calls > 1);
+    assert_eq!(events, 400_000);
+    let run = Run::open(recorded.path()).unwrap();
+    assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 400_000);
+    assert!(needs_collecting(recorded.path()).unwrap());
+    assert_eq!(opened(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
+}
+
 /// Runs the test below in a process of its own, where the variable is set.
 #[test]
 fn spools_are_kept_where_that_is_asked_for() {

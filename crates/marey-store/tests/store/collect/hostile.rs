@@ -1,6 +1,7 @@
 //! Spools that are cut off, damaged, or none.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use marey_model::spool::{Broken, Frame, SpoolError};
 use marey_model::table::stored::SPANS;
@@ -103,6 +104,41 @@ fn what_is_no_run_stays_as_it_is() {
     assert!(matches!(error, StoreError::NotARun { .. }), "{error}");
     assert!(open(&folder.path().join("nowhere"), &mut |_| ()).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn links_lead_nowhere() {
+    let mut frames = head(100);
+    frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
+    let spool = bytes(&frames);
+    for name in [".collecting", ".recording", "spool", "tables", "tables/spans"] {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let own = elsewhere.path().join("part-7.parquet");
+        fs::write(&own, "not the run's").unwrap();
+        fs::write(elsewhere.path().join("100-0.spool"), &spool).unwrap();
+
+        let recorded = Recorded::of(&[&frames]);
+        let link = recorded.path().join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        if name == "spool" {
+            fs::remove_dir_all(&link).unwrap();
+        }
+        let target = if name.starts_with('.') {
+            elsewhere.path().join("made")
+        } else {
+            elsewhere.path().into()
+        };
+        symlink(target, &link).unwrap();
+
+        for error in [
+            collect(recorded.path(), &mut |_| ()).unwrap_err(),
+            open(recorded.path(), &mut |_| ()).unwrap_err(),
+        ] {
+            assert!(matches!(&error, StoreError::Link { path } if *path == link), "{error}");
+        }
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 2, "{name}");
+        assert_eq!(fs::read(own).unwrap(), b"not the run's");
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{Float64Type, Int64Type};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
+use marey_model::profile::Overhead;
 use marey_model::spool::{Frame, SessionEvent};
 use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
 use marey_store::Run;
@@ -72,6 +73,8 @@ fn the_tables_about_a_process_are_right() {
         session(0, SessionEvent::Started, 40),
         Frame::Thread { thread: 0, os_id: 1000, name: "renamed".to_owned() },
         Frame::Losses(vec![(LossCause::Nodes, 4)]),
+        overhead(100.0),
+        overhead(118.5),
         Frame::Losses(vec![(LossCause::Nodes, 5), (LossCause::Spool, 0)]),
         Frame::Clock { monotonic_nanos: 2_000_000_000, unix_nanos: UNIX + 2_000_060_000 },
         Frame::End,
@@ -88,6 +91,9 @@ fn the_tables_about_a_process_are_right() {
     assert_eq!(ints(&processes, "end_nanos"), [UNIX + 2_000_060_000]);
     assert_eq!(ints(&processes, "clock_drift_nanos"), [60_000]);
     assert!(column(&processes, "is_complete").as_boolean().value(0));
+    assert_eq!(real(&processes, "scope_cost_nanos"), Some(118.5));
+    assert_eq!(ints(&processes, "recording_nanos"), [592]);
+    assert_eq!(ints(&processes, "flushing_nanos"), [7]);
 
     let threads = run.read(&THREADS).unwrap();
     assert_eq!((ids(&threads, "id"), ints(&threads, "os_id")), (&[0, 1][..], &[1000, 1009][..]));
@@ -111,7 +117,32 @@ fn the_tables_about_a_process_are_right() {
     assert_eq!((text(&losses, "cause", 0).as_str(), ints(&losses, "count")), ("nodes", &[5][..]));
     assert_eq!(run.manifest().losses, BTreeMap::from([("nodes".to_owned(), 5)]));
     let process = &run.manifest().processes[0];
+    assert_eq!(process.overhead.unwrap().events, 10);
     assert_eq!(process.clocks, [[0, UNIX], [2_000_000_000, UNIX + 2_000_060_000]]);
+}
+
+fn overhead(scope_nanos: f64) -> Frame {
+    let recording_nanos = (5.0 * scope_nanos) as u64;
+    Frame::Overhead(Overhead { events: 10, scope_nanos, recording_nanos, flushing_nanos: 7 })
+}
+
+#[test]
+fn a_cost_that_is_not_known_is_null() {
+    for last in [None, Some(overhead(f64::NAN))] {
+        let frames: Vec<Frame> = head(100).into_iter().chain(last).collect();
+        let recorded = Recorded::of(&[&frames]);
+        let run = collected(&recorded);
+        assert_eq!(run.manifest().processes[0].overhead, None);
+        let processes = run.read(&PROCESSES).unwrap();
+        assert_eq!(real(&processes, "scope_cost_nanos"), None);
+        for name in ["recording_nanos", "flushing_nanos"] {
+            assert_eq!(maybe_ints(&processes, name), [None]);
+        }
+    }
+}
+
+fn real(batch: &RecordBatch, name: &str) -> Option<f64> {
+    column(batch, name).as_primitive::<Float64Type>().iter().next().unwrap()
 }
 
 fn maybe_ints(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
@@ -147,6 +178,62 @@ fn what_is_open_ends_with_its_session_or_the_spool() {
             ((12, 23, 0), 1, false),
         ]
     );
+}
+
+/// What the spans took of a kind, as `(start, children)`.
+fn children_of(run: &Run, path: &[&str]) -> Vec<(i64, i64)> {
+    let rows = Tables::of(run, 100).spans().into_iter().filter(|row| row.place.path == path);
+    rows.map(|row| (row.start_nanos - UNIX, row.children_nanos)).collect()
+}
+
+#[test]
+fn what_was_inside_a_scope_that_was_lost_is_not_charged_to_the_next_one() {
+    for lost in [
+        vec![session(0, SessionEvent::Deactivated, 40), session(0, SessionEvent::Activated, 50)],
+        vec![session(0, SessionEvent::Finalized, 40), session(0, SessionEvent::Started, 50)],
+        vec![Frame::Losses(vec![(LossCause::Nodes, 1)])],
+    ] {
+        let mut frames = head(100);
+        frames.push(spans(0, 1, &[(INNER, 10, 40)]));
+        frames.extend(lost);
+        frames.push(spans(0, 1, &[(INNER, 70, 71), (OUTER, 60, 90), (OUTER, 100, 140)]));
+        let run = collected(&Recorded::of(&[&frames]));
+        assert_eq!(children_of(&run, &["scope outer"]), [(60, 1), (100, 0)]);
+    }
+}
+
+#[test]
+fn a_scope_around_many_sessions_has_all_that_was_inside() {
+    let mut frames = head(100);
+    for turn in 1..100 {
+        frames.push(spans(0, 1, &[(INNER, 10 * turn, 10 * turn + 4)]));
+        frames.push(session(1, SessionEvent::Started, 10 * turn + 5));
+        frames.push(session(1, SessionEvent::Finalized, 10 * turn + 6));
+    }
+    frames.push(spans(0, 1, &[(OUTER, 5, 1_000)]));
+    let run = collected(&Recorded::of(&[&frames]));
+    assert_eq!(children_of(&run, &["scope outer"]), [(5, 99 * 4)]);
+}
+
+#[test]
+fn a_scope_that_two_sessions_see_is_summed_up_once() {
+    let mut frames = head(100);
+    frames.extend([
+        session(1, SessionEvent::Started, 5),
+        Frame::Open { thread: 0, spans: vec![(OUTER, 10)] },
+        session(1, SessionEvent::Finalized, 30),
+        spans(0, 1, &[(OUTER, 10, 50)]),
+    ]);
+    let run = collected(&Recorded::of(&[&frames]));
+    let tables = Tables::of(&run, 100);
+    let spans = tables.spans().into_iter();
+    let spans: Vec<_> = spans.map(|row| (row.sessions, row.duration_nanos)).collect();
+    assert_eq!(spans, [(2, 20), (1, 40)]);
+    for level in [0, 1 << 20, 1 << 40] {
+        let rows = tables.rollups().into_iter().filter(|row| row.bucket_nanos == level);
+        let sums: Vec<_> = rows.map(|row| (row.count, row.total_nanos, row.self_nanos)).collect();
+        assert_eq!(sums, [(1, 40, 40)]);
+    }
 }
 
 #[test]
@@ -212,6 +299,46 @@ proptest! {
             let rows = tables.rollups().into_iter().filter(|row| row.bucket_nanos == level);
             prop_assert_eq!(rows.map(|row| row.self_nanos).sum::<i64>(), busy);
         }
+    }
+
+    /// A program whose session is paused and goes on at any moment: what began while it was paused
+    /// and what had not ended by then is lost, and what is told has its own children only.
+    #[test]
+    fn a_pause_moves_no_time(
+        turns in vec((0_u8..5, 1_i64..1_000), 1..120),
+    ) {
+        let (mut stack, mut told, mut frames) = (Vec::new(), Vec::new(), head(100));
+        let (mut now, mut is_paused) = (0, false);
+        for (turn, nanos) in turns {
+            now += nanos;
+            match turn {
+                0 | 1 if stack.len() < STACK.len() => stack.push((STACK[stack.len()], now, is_paused)),
+                // Where it goes on, all that is open has been lost, as what is inside would be.
+                4 if !is_paused || stack.is_empty() => {
+                    is_paused = !is_paused;
+                    for scope in &mut stack {
+                        scope.2 = true;
+                    }
+                    let event =
+                        if is_paused { SessionEvent::Deactivated } else { SessionEvent::Activated };
+                    frames.push(session(0, event, now));
+                }
+                _ => {
+                    let Some((node, start, false)) = stack.pop() else { continue };
+                    told.push((node, start, now));
+                    frames.push(spans(0, 1, &[(node, start, now)]));
+                }
+            }
+        }
+        let run = collected(&Recorded::of(&[&frames]));
+        let inside = |&(_, start, end): &(u32, i64, i64)| {
+            let is_inside =
+                |span: &&(u32, i64, i64)| span.0 == INNER && (start..end).contains(&span.1);
+            (start, told.iter().filter(is_inside).map(|span| span.2 - span.1).sum())
+        };
+        let outer = told.iter().filter(|span| span.0 == OUTER);
+        let expected: Vec<_> = outer.map(inside).collect();
+        prop_assert_eq!(children_of(&run, &["scope outer"]), expected);
     }
 
     /// However a run is cut into phases, all of them together are the run without.

@@ -5,5 +5,6 @@ mod hostile;
 mod meaning;
 mod model;
 mod random;
+mod read_only;
 mod spools;
 mod tables;

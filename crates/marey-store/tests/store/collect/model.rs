@@ -13,6 +13,8 @@ use super::tables::{Place, SpanRow, ValueRow};
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) spans: Vec<SpanRow>,
+    /// Those that count in sums.
+    pub(crate) summed_up: Vec<SpanRow>,
     pub(crate) values: Vec<ValueRow>,
 }
 
@@ -24,6 +26,13 @@ struct Session {
     turns: Vec<(i64, bool)>,
 }
 
+struct Earlier {
+    node: (u32, u32),
+    start_nanos: i64,
+    duration_nanos: i64,
+    turn: u32,
+}
+
 #[derive(Default)]
 struct Model<'a> {
     texts: BTreeMap<u32, &'a str>,
@@ -31,8 +40,10 @@ struct Model<'a> {
     nodes: BTreeMap<(u32, u32), NodeDef>,
     sessions: BTreeMap<u32, Session>,
     open: BTreeMap<u32, Vec<(u32, i64)>>,
-    /// Thread, node and duration of the spans so far.
-    earlier: Vec<(u32, u32, i64)>,
+    /// The spans so far.
+    earlier: Vec<Earlier>,
+    /// How often something may have been lost.
+    turn: u32,
     expected: Expected,
 }
 
@@ -66,7 +77,9 @@ impl<'a> Model<'a> {
             }
             Frame::Session { session, event, time_nanos, .. } => {
                 self.turn(*session, *event, *time_nanos);
+                self.turn += 1;
             }
+            Frame::Losses(_) => self.turn += 1,
             Frame::Spans { thread, sessions, spans } => {
                 for span in spans {
                     self.add_span(*thread, *sessions, span);
@@ -85,18 +98,17 @@ impl<'a> Model<'a> {
                     self.expected.values.push(row);
                 }
             }
-            Frame::Process(_) | Frame::Clock { .. } | Frame::Losses(_) | Frame::End => {}
+            Frame::Process(_) | Frame::Clock { .. } | Frame::Overhead(_) | Frame::End => {}
         }
     }
 
     fn add_span(&mut self, thread: u32, sessions: u64, span: &Span) {
         let node = (thread, span.node);
         let duration_nanos = span.duration_nanos().cast_signed();
-        // Its children are what came since the last span of its node.
-        let since = self.earlier.iter().rposition(|span| (span.0, span.1) == node);
-        let children_nanos = self.children_nanos(node, since.map_or(0, |at| at + 1));
-        self.earlier.push((thread, span.node, duration_nanos));
-        self.expected.spans.push(SpanRow {
+        let children_nanos = self.children_nanos(node, span.start_nanos);
+        let (start_nanos, turn) = (span.start_nanos, self.turn);
+        self.earlier.push(Earlier { node, start_nanos, duration_nanos, turn });
+        let row = SpanRow {
             start_nanos: UNIX + span.start_nanos,
             duration_nanos,
             children_nanos: children_nanos.min(duration_nanos),
@@ -104,19 +116,29 @@ impl<'a> Model<'a> {
             sessions,
             phase: self.phase(sessions),
             is_open: false,
-        });
+        };
+        self.expected.summed_up.push(row.clone());
+        self.expected.spans.push(row);
         let open = self.open.entry(thread).or_default();
         if open.last().is_some_and(|scope| scope.1 >= span.start_nanos) {
             open.retain(|scope| *scope != (span.node, span.start_nanos));
         }
     }
 
-    fn children_nanos(&self, (thread, node): (u32, u32), since: usize) -> i64 {
-        let is_child = |&&(its_thread, its_node, _): &&(u32, u32, i64)| {
-            let parent = self.nodes[&(its_thread, its_node)].parent;
-            its_thread == thread && parent == node && parent != its_node
+    /// Its children are what came since the last span of its node, but for those between two losses
+    /// that all began before it.
+    fn children_nanos(&self, (thread, node): (u32, u32), start_nanos: i64) -> i64 {
+        let since = self.earlier.iter().rposition(|span| span.node == (thread, node));
+        let is_child = |span: &&Earlier| {
+            let parent = self.nodes[&span.node].parent;
+            span.node.0 == thread && parent == node && parent != span.node.1
         };
-        self.earlier[since..].iter().filter(is_child).map(|child| child.2).sum()
+        let mut by_turn: BTreeMap<u32, Vec<&Earlier>> = BTreeMap::new();
+        for child in self.earlier[since.map_or(0, |at| at + 1)..].iter().filter(is_child) {
+            by_turn.entry(child.turn).or_default().push(child);
+        }
+        by_turn.retain(|_, some| some.iter().any(|child| child.start_nanos >= start_nanos));
+        by_turn.values().flatten().map(|child| child.duration_nanos).sum()
     }
 
     fn add_open(&mut self, sessions: u64, until_nanos: i64) {
@@ -129,10 +151,9 @@ impl<'a> Model<'a> {
                     continue;
                 }
                 let duration_nanos = (until_nanos - start_nanos).max(0);
-                let since = self.earlier.iter().rposition(|span| (span.0, span.1) == node);
-                let ended_nanos = self.children_nanos(node, since.map_or(0, |at| at + 1));
+                let ended_nanos = self.children_nanos(node, start_nanos);
                 let open_nanos = inner.filter(|inner| inner.0 == number).map_or(0, |inner| inner.1);
-                self.expected.spans.push(SpanRow {
+                let row = SpanRow {
                     start_nanos: UNIX + start_nanos,
                     duration_nanos,
                     children_nanos: (ended_nanos + open_nanos).min(duration_nanos),
@@ -140,7 +161,12 @@ impl<'a> Model<'a> {
                     sessions: seen,
                     phase: self.phase(seen),
                     is_open: true,
-                });
+                };
+                // Others will see the whole of it.
+                if self.recording_at(!sessions, start_nanos) == 0 {
+                    self.expected.summed_up.push(row.clone());
+                }
+                self.expected.spans.push(row);
                 let about = self.nodes[&node];
                 inner = (about.kind != NodeKind::Root).then_some((about.parent, duration_nanos));
             }

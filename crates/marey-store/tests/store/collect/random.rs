@@ -25,7 +25,7 @@ proptest! {
             prop_assert_eq!(&tables.spans(), &expected.spans);
             prop_assert_eq!(&tables.values(), &expected.values);
             check_steps(&tables, &expected)?;
-            check_rollups(&tables.rollups(), &expected.spans, pid)?;
+            check_rollups(&tables.rollups(), &expected.summed_up, pid)?;
         }
     }
 }

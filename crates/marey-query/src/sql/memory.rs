@@ -1,0 +1,66 @@
+//! The memory of one query, out of that of all: it is known when the last of it has been let go.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use tokio::sync::oneshot;
+
+/// Passes everything on to the pool of all queries. Each reservation holds it, and so it is dropped
+/// with the last.
+#[derive(Debug)]
+pub(super) struct QueryMemory {
+    shared: Arc<dyn MemoryPool>,
+    _held: oneshot::Sender<()>,
+}
+
+impl QueryMemory {
+    /// The memory of a new query, and what resolves, to an error, once it is all let go.
+    pub(super) fn new(shared: Arc<dyn MemoryPool>) -> (Self, oneshot::Receiver<()>) {
+        let (held, released) = oneshot::channel();
+        (Self { shared, _held: held }, released)
+    }
+}
+
+impl MemoryPool for QueryMemory {
+    fn name(&self) -> &'static str {
+        "query"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.shared.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.shared.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.shared.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.shared.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.shared.try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        self.shared.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.shared.memory_limit()
+    }
+}
+
+impl fmt::Display for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "query of {}", self.shared)
+    }
+}

@@ -1,0 +1,129 @@
+//! Plans that stop when they are told to: tasks end where they let others run, and some operators
+//! of `DataFusion` would compute for minutes before they do.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
+};
+
+use super::answer::Canceller;
+
+/// The plan, able to stop within a batch or two.
+pub(super) fn stoppable(
+    plan: Arc<dyn ExecutionPlan>,
+    canceller: &Canceller,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let stopped = |plan: Arc<dyn ExecutionPlan>| {
+        let plan = guarded(plan, canceller)?;
+        Ok(if may_multiply(&*plan) {
+            Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _)
+        } else {
+            Transformed::yes(plan)
+        })
+    };
+    plan.transform_up(stopped).map(|plan| plan.data)
+}
+
+/// Whether it may give many batches for one that it takes, without a pause.
+fn may_multiply(plan: &dyn ExecutionPlan) -> bool {
+    let effect = plan.cardinality_effect();
+    let may_grow = matches!(effect, CardinalityEffect::Unknown | CardinalityEffect::GreaterEqual);
+    may_grow && !plan.children().is_empty()
+}
+
+/// The plan, whose join evaluates its condition only until the query is stopped: while no rows
+/// match, it goes through all pairs of two batches without a pause.
+fn guarded(plan: Arc<dyn ExecutionPlan>, canceller: &Canceller) -> Result<Arc<dyn ExecutionPlan>> {
+    let guard = |filter: &JoinFilter| {
+        let going_on = Arc::new(GoingOn(canceller.clone()));
+        let condition = Arc::clone(filter.expression());
+        JoinFilter::new(
+            Arc::new(BinaryExpr::new(going_on, Operator::And, condition)),
+            filter.column_indices().to_vec(),
+            Arc::clone(filter.schema()),
+        )
+    };
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let Some(filter) = join.filter().map(guard) else { return Ok(plan) };
+        return join.builder().with_filter(Some(filter)).build_exec();
+    }
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let Some(filter) = join.filter().map(guard) else { return Ok(plan) };
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+        return Ok(Arc::new(join));
+    }
+    Ok(plan)
+}
+
+/// True, and an error once the query is stopped.
+#[derive(Debug)]
+struct GoingOn(Canceller);
+
+impl PhysicalExpr for GoingOn {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, _: &RecordBatch) -> Result<ColumnarValue> {
+        if self.0.is_cancelled() {
+            return exec_err!("the query was stopped");
+        }
+        Ok(ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        Vec::new()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(self)
+    }
+
+    fn is_volatile_node(&self) -> bool {
+        true
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for GoingOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true")
+    }
+}
+
+/// Two are equal if they are of the same query.
+impl PartialEq for GoingOn {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_same(&other.0)
+    }
+}
+
+impl Eq for GoingOn {}
+
+impl Hash for GoingOn {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}

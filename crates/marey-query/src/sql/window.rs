@@ -1,0 +1,137 @@
+//! Windows whose rows are counted as memory, which `DataFusion` keeps outside of any account.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayData, RecordBatch};
+use datafusion::arrow::buffer::{Buffer, NullBuffer};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::StreamExt;
+
+/// What a function over whole partitions computes for a row; `self_nanos` needs the most.
+const COMPUTED_BYTES_OF_ROW: usize = 64;
+
+/// The plan, whose windows stop at the limit of memory.
+pub(super) fn accounted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let counted = |plan: Arc<dyn ExecutionPlan>| {
+        let of_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
+        if !of_whole_partitions && plan.downcast_ref::<BoundedWindowAggExec>().is_none() {
+            return Ok(Transformed::no(plan));
+        }
+        let input = Arc::clone(plan.children()[0]);
+        let input = Arc::new(Counted { input, of_whole_partitions });
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        plan.replace_children(vec![input], options).map(Transformed::yes)
+    };
+    plan.transform_up(counted).map(|plan| plan.data)
+}
+
+/// Passes on the rows of its input, each of which counts until the window above has ended: none is
+/// known to be let go before.
+#[derive(Debug)]
+struct Counted {
+    input: Arc<dyn ExecutionPlan>,
+    /// These are copied together, and then computed at once.
+    of_whole_partitions: bool,
+}
+
+impl ExecutionPlan for Counted {
+    fn name(&self) -> &'static str {
+        "CountedMemory"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("it has one input");
+        };
+        Ok(Arc::new(Self { input, of_whole_partitions: self.of_whole_partitions }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut rows = Rows {
+            of_whole_partitions: self.of_whole_partitions,
+            buffers: HashSet::new(),
+            reservation: MemoryConsumer::new("window").register(context.memory_pool()),
+        };
+        let batches = self.input.execute(partition, context)?;
+        let counted = batches.map(move |batch| {
+            let batch = batch?;
+            rows.count(&batch)?;
+            Ok(batch)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
+    }
+}
+
+impl DisplayAs for Counted {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The rows that a window may hold.
+struct Rows {
+    of_whole_partitions: bool,
+    /// Batches may share them, as those of names do.
+    buffers: HashSet<usize>,
+    reservation: MemoryReservation,
+}
+
+impl Rows {
+    fn count(&mut self, batch: &RecordBatch) -> Result<()> {
+        let new_bytes: usize =
+            batch.columns().iter().map(|column| self.new_bytes(&column.to_data())).sum();
+        self.reservation.try_grow(if self.of_whole_partitions {
+            2 * new_bytes + batch.num_rows() * COMPUTED_BYTES_OF_ROW
+        } else {
+            new_bytes
+        })
+    }
+
+    fn new_bytes(&mut self, data: &ArrayData) -> usize {
+        let validity = data.nulls().map(NullBuffer::buffer);
+        let own: usize = data
+            .buffers()
+            .iter()
+            .chain(validity)
+            .filter(|buffer| self.buffers.insert(buffer.data_ptr().addr().get()))
+            .map(Buffer::capacity)
+            .sum();
+        own + data.child_data().iter().map(|child| self.new_bytes(child)).sum::<usize>()
+    }
+}

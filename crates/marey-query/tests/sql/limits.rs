@@ -1,0 +1,132 @@
+//! No query crashes the program, however it is made.
+
+use marey_query::sql::SqlError;
+
+use crate::run::{TestRun, rows};
+
+fn times(part: &str, count: usize) -> String {
+    part.repeat(count)
+}
+
+/// Texts that nest as deep as they are long.
+fn chains(count: usize) -> Vec<String> {
+    let around = |open: &str, middle: &str, close: &str| {
+        format!("SELECT {}{middle}{}", times(open, count), times(close, count))
+    };
+    vec![
+        format!("SELECT 1{}", times(" IN (1)", count)),
+        format!("SELECT now(){}", times(" AT TIME ZONE 'UTC'", count)),
+        format!("SELECT {}'1 day'", times("INTERVAL ", count)),
+        format!("{}SELECT 1", times("EXPLAIN ", count)),
+        format!("SELECT {}1", times("- ", count)),
+        format!("SELECT {}true", times("NOT ", count)),
+        format!("SELECT 1{}", times(" + 1", count)),
+        format!("SELECT 1{}", times("::INT", count)),
+        format!("SELECT 'a'{}", times(" || 'a'", count)),
+        format!("SELECT 'a'{}", times(" COLLATE x", count)),
+        format!("SELECT 1{}", times(" IS NULL", count)),
+        format!("SELECT a{}", times(".a", count)),
+        format!("SELECT (SELECT 1){}", times(".a", count)),
+        format!("SELECT a{}", times("[1]", count)),
+        format!("SELECT a{}", times(":a", count)),
+        format!("SELECT CAST(NULL AS INT{})", times("[]", count)),
+        around("(", "1", ")"),
+        around("[", "1", "]"),
+        around("(SELECT ", "1", ")"),
+        around("CASE WHEN true THEN ", "1", " END"),
+        around("abs(", "1", ")"),
+        around("CAST(", "1", " AS INT)"),
+        around("EXISTS (SELECT ", "1", ")"),
+        format!("SELECT CAST(NULL AS {}INT{})", times("ARRAY<", count), times(">", count)),
+        format!("SELECT CAST(NULL AS {}INT{})", times("STRUCT<a ", count), times(">", count)),
+        format!("SELECT * FROM {}strings{}", times("(", count), times(")", count)),
+        format!("SELECT * FROM {}strings{}", times("(SELECT * FROM ", count), times(")", count)),
+        format!("{}SELECT 1{}", times("(", count), times(")", count)),
+        format!("{}SELECT 1", times("SELECT 1 UNION ALL ", count)),
+        format!("{}SELECT 1", times("SELECT 1 EXCEPT ", count)),
+        format!("{}SELECT 1{}", times("WITH a AS (", count), times(") SELECT * FROM a", count)),
+        format!("SELECT 1 FROM strings{}", times(", strings", count)),
+        format!("SELECT 1 FROM strings{}", times(" NATURAL JOIN strings", count)),
+        format!("SELECT 1 FROM strings GROUP BY {}1{}", times("(", count), times(")", count)),
+        format!("SELECT 1 FROM strings GROUP BY CUBE (id{})", times(", id", count)),
+        format!("SELECT {}a", times("a -> ", count)),
+        format!("SELECT {}'a'", times("DATE ", count)),
+        format!("SELECT 1{}", times(" BETWEEN 1 AND 1", count)),
+        format!("SELECT 'a'{}", times(" 'a'", count)),
+        format!("VALUES {}1{}", times("(", count), times(")", count)),
+    ]
+}
+
+#[test]
+fn no_nesting_ends_on_the_stack() {
+    let run = TestRun::new();
+    for count in [30, 100, 640, 2_000, 100_000] {
+        for sql in chains(count) {
+            let answer = rows(&run.database, &sql);
+            assert!(count < 2_000 || answer.is_err(), "{}…", &sql[..40]);
+        }
+    }
+}
+
+#[test]
+fn what_the_parser_reads_again_and_again_is_bounded() {
+    let run = TestRun::new();
+    for open in ["CAST(", "EXTRACT(", "POSITION(", "TRIM(", "EXISTS (", "name(", "x IN ("] {
+        for count in [10, 11, 100] {
+            run.error(&format!("SELECT {}SELECT !", times(open, count)));
+        }
+    }
+}
+
+#[test]
+fn a_query_that_doubles_is_refused_before_it_is_planned() {
+    let run = TestRun::new();
+    let doubled: Vec<String> = (1..40)
+        .map(|level| {
+            let before = level - 1;
+            format!("c{level} AS (SELECT a.id FROM c{before} a JOIN c{before} b ON a.id = b.id)")
+        })
+        .collect();
+    let with = format!("WITH c0 AS (SELECT id FROM strings), {}", doubled.join(", "));
+    let error = run.error(&format!("{with} SELECT count(*) FROM c39"));
+    assert!(error.to_string().contains("too large"), "{error}");
+    let with = format!("WITH c0 AS (SELECT id FROM strings), {}", doubled[..3].join(", "));
+    assert_eq!(run.value(&format!("{with} SELECT count(*) FROM c3")), "9");
+}
+
+#[test]
+fn what_makes_much_of_little_is_no_function() {
+    let run = TestRun::new();
+    for call in [
+        "arrow_cast(NULL, 'List(Int64)')",
+        "rpad('a', 1000000000)",
+        "repeat('a', 1000000000)",
+        "array_repeat(1, 1000000000)",
+        "range(1, 1000000000)",
+        "generate_series(1, 1000000000)",
+    ] {
+        let error = run.error(&format!("SELECT {call}"));
+        assert!(matches!(error, SqlError::UnknownFunction { .. }), "{call}: {error:?}");
+    }
+}
+
+#[test]
+fn a_window_over_more_rows_than_fit_is_refused() {
+    let run = TestRun::with_memory(8 << 20);
+    let windows = ["self_nanos(value, value + 1) OVER ()", "sum(value) OVER ()"];
+    for window in windows {
+        let sql = |rows| {
+            format!("SELECT count(w) FROM (SELECT {window} AS w FROM generate_series(1, {rows}))")
+        };
+        let error = run.error(&sql(300_000));
+        assert!(matches!(error, SqlError::Memory { .. }), "{window}: {error:?}");
+        assert_eq!(run.value(&sql(10_000)), "10000", "{window}");
+    }
+}
+
+#[test]
+fn a_panic_of_the_engine_is_an_error_in_few_words() {
+    let message = TestRun::new().error("SELECT first_value() OVER () FROM steps").to_string();
+    assert!(!message.contains("Internal error"), "{message}");
+    assert!(message.chars().count() < 1_100, "{message}");
+}

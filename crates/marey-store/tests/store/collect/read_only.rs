@@ -1,0 +1,91 @@
+//! Runs where nothing can be written.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use marey_model::table::stored::SPANS;
+use marey_store::{StoreError, is_recording, open};
+
+use super::spools::{OUTER, Recorded, bytes, head, spans};
+
+/// Permissions say nothing to root, so the tests below run as somebody else then.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn what_cannot_be_written_is_opened_as_it_is() {
+    let is_root = tempfile::tempfile().unwrap().metadata().unwrap().uid() == 0;
+    let mut command = if is_root {
+        // By its own path it may lie where nobody else can look.
+        let mut command = Command::new("/proc/self/exe");
+        command.uid(NOBODY).current_dir("/").env_remove("TMPDIR");
+        command
+    } else {
+        Command::new(std::env::current_exe().unwrap())
+    };
+    let output = command.args(["collect::read_only::", "--ignored"]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("3 passed"), "{told}");
+}
+
+/// A run whose folder takes nothing new, until it is dropped.
+struct ReadOnly(Recorded);
+
+impl ReadOnly {
+    fn of(recorded: Recorded) -> Self {
+        fs::set_permissions(recorded.path(), Permissions::from_mode(0o555)).unwrap();
+        Self(recorded)
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        drop(fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)));
+    }
+}
+
+#[test]
+#[ignore = "the test above runs it"]
+fn tables_are_opened_and_the_rest_is_counted() {
+    let recorded = Recorded::new();
+    let recording = recorded.recording();
+    let mut frames = head(100);
+    frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
+    let collected_bytes = bytes(&frames).len();
+    recorded.spool(100, &frames);
+    assert_eq!(open(recorded.path(), &mut |_| ()).unwrap().uncollected_bytes(), 0);
+
+    frames.push(spans(0, 1, &[(OUTER, 50, 60)]));
+    recorded.spool(100, &frames);
+    recorded.spool(101, &head(101));
+    fs::remove_file(recorded.path().join(".collecting")).unwrap();
+    let more_bytes = bytes(&frames).len() - collected_bytes + bytes(&head(101)).len();
+    drop(recording);
+
+    let run = ReadOnly::of(recorded);
+    let opened = open(run.0.path(), &mut |_| ()).unwrap();
+    assert_eq!(opened.uncollected_bytes(), more_bytes as u64);
+    assert_eq!(opened.read(&SPANS).unwrap().num_rows(), 1);
+}
+
+#[test]
+#[ignore = "the test above runs it"]
+fn what_has_no_tables_is_refused_with_a_hint() {
+    let run = ReadOnly::of(Recorded::of(&[&head(100)]));
+    let error = open(run.0.path(), &mut |_| ()).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert_eq!(error.hint().unwrap(), "copy the run to a folder that you can write to");
+}
+
+#[test]
+#[ignore = "the test above runs it"]
+fn whoever_records_is_seen_by_who_may_only_read() {
+    let recorded = Recorded::new();
+    let recording = recorded.recording();
+    let lock = recorded.path().join(".recording");
+    fs::set_permissions(lock, Permissions::from_mode(0o444)).unwrap();
+    assert!(is_recording(recorded.path()).unwrap());
+    drop(recording);
+    assert!(!is_recording(recorded.path()).unwrap());
+}
