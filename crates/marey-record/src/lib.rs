@@ -76,7 +76,6 @@ pub mod ring;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;
-#[cfg(not(loom))]
 pub mod sync;
 #[cfg(not(loom))]
 pub mod table;
