@@ -23,7 +23,7 @@ from table import duration, grid, measured_with, update
 
 DEMO = Path(__file__).parent.parent / "examples" / "train_gpt.py"
 NOWHERE = Path(os.devnull)
-ROUNDS = 9
+ROUNDS = 31
 MILLION = 1_000_000
 SIZES = (MILLION, 10 * MILLION, 50 * MILLION)
 ASKED = 10 * MILLION
