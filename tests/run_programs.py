@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from conftest import run_well
 
 # Enters each path as often as `COUNTS` says; the metrics are sums over `STEPS` steps.
@@ -40,3 +43,14 @@ def record(**env: str) -> tuple[int, int]:
     """Makes `train.marey` in the working directory; returns moments before and after it."""
     before, after = map(int, run_well(PROGRAM, **env).split())
     return before, after
+
+
+def record_in(folder: Path) -> Path:
+    """Makes the run in a folder, and returns its path."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        record()
+    finally:
+        os.chdir(before)
+    return folder / "train.marey"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import marey
 import pytest
 from marey.run import Run
-from run_programs import COUNTS, record
+from run_programs import COUNTS, record_in
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -31,14 +30,7 @@ TABLES = ("spans", "contexts", "strings")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recorded")
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        record()
-    finally:
-        os.chdir(before)
-    return folder / "train.marey"
+    return record_in(tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import marey
 import pytest
 from conftest import run_well
 from marey.run import Result, Run
-from run_programs import COUNTS, record
+from run_programs import COUNTS, record_in
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -31,14 +31,7 @@ ENDLESS = (
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recorded")
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        record()
-    finally:
-        os.chdir(before)
-    return folder / "train.marey"
+    return record_in(tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture

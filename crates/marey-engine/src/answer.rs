@@ -1,17 +1,15 @@
 //! `marey._engine.Answer`: the rows that answer a query.
 #![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
 
-use std::collections::HashSet;
 use std::panic;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use arrow::array::{Array, ArrayData, RecordBatch};
-use arrow::buffer::NullBuffer;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use marey_query::sql;
+use marey_query::sql::{self, Held};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
@@ -63,43 +61,16 @@ impl Answer {
 /// All rows, if they find room.
 fn pull(mut rows: sql::Answer, limit_bytes: usize) -> PyResult<Answer> {
     let mut batches = Vec::new();
-    let mut held = Held::default();
+    let (mut held, mut held_bytes) = (Held::default(), 0);
     for batch in &mut rows {
         let batch = batch.map_err(|error| bad_query(&error))?;
-        held.add(&batch);
-        if held.bytes > limit_bytes {
+        held_bytes += held.add(&batch);
+        if held_bytes > limit_bytes {
             return Err(answer_too_large(limit_bytes));
         }
         batches.push(batch);
     }
     Ok(Answer { schema: rows.schema(), batches: batches.into(), was_cut: rows.was_cut() })
-}
-
-/// The memory of batches, which may share buffers.
-#[derive(Default)]
-struct Held {
-    bytes: usize,
-    buffers: HashSet<usize>,
-}
-
-impl Held {
-    fn add(&mut self, batch: &RecordBatch) {
-        for column in batch.columns() {
-            self.add_data(&column.to_data());
-        }
-    }
-
-    fn add_data(&mut self, data: &ArrayData) {
-        let validity = data.nulls().map(NullBuffer::buffer);
-        for buffer in data.buffers().iter().chain(validity) {
-            if self.buffers.insert(buffer.data_ptr().addr().get()) {
-                self.bytes += buffer.capacity();
-            }
-        }
-        for child in data.child_data() {
-            self.add_data(child);
-        }
-    }
 }
 
 #[pymethods]

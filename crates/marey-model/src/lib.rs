@@ -31,6 +31,7 @@ pub mod metric;
 pub mod profile;
 pub mod rank;
 pub mod redact;
+pub mod run;
 pub mod sketch;
 pub mod spool;
 pub mod table;

@@ -4,17 +4,10 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
+use marey_model::run::{COLLECTING, RECORDING, has_no_locks};
+
 use crate::StoreError;
 use crate::own::{self, FileId};
-
-/// Every recording process holds a shared lock on this file of the run.
-pub(crate) const RECORDING: &str = ".recording";
-
-/// A collector holds an exclusive lock on this file of the run.
-pub(crate) const COLLECTING: &str = ".collecting";
-
-/// What a filesystem says that has the call but no locks, as NFS without its lock service.
-const ENOLCK: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
 
 /// The right to collect a run: there is one at a time, until it is dropped.
 #[derive(Debug)]
@@ -54,10 +47,6 @@ fn cannot_create(run: &Path, path: &Path, source: io::Error) -> StoreError {
         }
         _ => StoreError::io("create", path)(source),
     }
-}
-
-fn has_no_locks(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(ENOLCK)
 }
 
 /// Whether this is the file that a path names.

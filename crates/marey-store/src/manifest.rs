@@ -6,15 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use marey_model::profile::Overhead;
+use marey_model::run::MANIFEST;
 use marey_model::table::stored::SCHEMA_VERSION;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::migrate::check_version;
 use crate::write::{WrittenPart, part_name};
-
-/// Name of the manifest in a run and in a pack.
-pub(crate) const FILE_NAME: &str = "manifest.json";
 
 /// A manifest that is longer is not read.
 const MAX_BYTES: u64 = 64 << 20;
@@ -154,7 +152,7 @@ impl Manifest {
 
     /// Reads the manifest of a run's folder; none is there before the first collection.
     pub fn read(run: &Path) -> Result<Option<Self>, StoreError> {
-        let path = run.join(FILE_NAME);
+        let path = run.join(MANIFEST);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use marey_model::run::{COLLECTING, RECORDING, SPOOL};
 use marey_model::table::stored;
 
 use crate::StoreError;
-use crate::lock::{COLLECTING, RECORDING};
 
 /// Tells a file from another one that gets its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl FileId {
 
 /// An error if something that a collector makes, writes into or removes from is a link.
 pub(crate) fn check(run: &Path) -> Result<(), StoreError> {
-    let names = [COLLECTING, RECORDING, "spool", "tables"].map(str::to_owned);
+    let names = [COLLECTING, RECORDING, SPOOL, "tables"].map(str::to_owned);
     let tables = stored::ALL.iter().map(|table| format!("tables/{}", table.name));
     for path in names.into_iter().chain(tables).map(|name| run.join(name)) {
         let about = metadata(&path).map_err(StoreError::io("open", &path))?;

@@ -16,7 +16,9 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-use crate::manifest::{FILE_NAME, PartEntry};
+use marey_model::run::MANIFEST;
+
+use crate::manifest::PartEntry;
 use crate::part::{Part, Source};
 use crate::run::length_mismatch;
 use crate::write::hidden_file;
@@ -42,7 +44,7 @@ pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
 
     let mut zip = ZipWriter::new(BufWriter::new(file.as_file_mut()));
     let json = run.manifest().to_json(run.path())?;
-    zip.start_file(FILE_NAME, options(json.len() as u64)).map_err(write_error)?;
+    zip.start_file(MANIFEST, options(json.len() as u64)).map_err(write_error)?;
     zip.write_all(&json).map_err(StoreError::io("write", out))?;
     for part in run.all_parts() {
         zip.start_file(part.name(), options(part.len_bytes())).map_err(write_error)?;
@@ -93,8 +95,8 @@ impl Pack {
     }
 
     pub(crate) fn manifest(&self) -> Result<Manifest, StoreError> {
-        let Some(range) = self.members.get(FILE_NAME) else {
-            let reason = format!("it has no `{FILE_NAME}`");
+        let Some(range) = self.members.get(MANIFEST) else {
+            let reason = format!("it has no `{MANIFEST}`");
             return Err(StoreError::Pack { path: self.path.clone(), reason });
         };
         let mut file = &*self.file;

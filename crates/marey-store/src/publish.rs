@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::manifest::FILE_NAME;
+use marey_model::run::MANIFEST;
+
 use crate::write::hidden_file;
 use crate::{Manifest, StoreError, WrittenPart};
 
@@ -29,11 +30,11 @@ impl Manifest {
     }
 
     fn swap(&self, run: &Path) -> Result<(), StoreError> {
-        let mut file = hidden_file(run, FILE_NAME)?;
+        let mut file = hidden_file(run, MANIFEST)?;
         let json = self.to_json(run)?;
         let written = file.write_all(&json).and_then(|()| file.as_file().sync_all());
         written.map_err(StoreError::io("write", file.path()))?;
-        let path = run.join(FILE_NAME);
+        let path = run.join(MANIFEST);
         file.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))?;
         Ok(())
     }

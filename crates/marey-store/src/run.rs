@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use marey_model::run::SPOOL;
 use marey_model::table::Table;
 
 use crate::manifest::PartEntry;
@@ -118,7 +119,7 @@ impl Run {
 
 fn no_manifest(path: &Path) -> StoreError {
     let path = path.to_owned();
-    if path.join("spool").is_dir() {
+    if path.join(SPOOL).is_dir() {
         StoreError::Uncollected { path }
     } else {
         StoreError::NotARun { path, found: Found::Folder }

@@ -81,12 +81,12 @@ impl Table {
 }
 
 /// A column that always has a value.
-const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
+pub const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
     Column { name, kind, is_nullable: false, doc }
 }
 
 /// A column that may have none.
-const fn maybe(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
+pub const fn maybe(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
     Column { name, kind, is_nullable: true, doc }
 }
 

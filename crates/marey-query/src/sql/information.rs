@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
-use marey_model::table::{Column, ColumnKind, Table, view};
+use marey_model::table::{Table, column, maybe, view};
 
 use super::catalogue::{MAIN, declared};
 use super::table::sql_schema;
@@ -65,14 +65,10 @@ const FUNCTIONS: Table = Table {
         column("section", Text, "What it is about; `marey` for those that only marey has."),
         column("syntax", Text, "How it is called."),
         column("description", Text, "What it gives."),
-        Column { is_nullable: true, ..column("example", Text, "A query with it.") },
+        maybe("example", Text, "A query with it."),
     ],
     sorted_by: None,
 };
-
-const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
-    Column { name, kind, is_nullable: false, doc }
-}
 
 /// The schema, with its rows in memory.
 pub(super) fn schema(state: &SessionState) -> Result<MemorySchemaProvider> {

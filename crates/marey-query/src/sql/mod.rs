@@ -10,6 +10,7 @@ mod catalogue;
 mod engine;
 mod error;
 mod function;
+mod held;
 mod information;
 mod lookup;
 mod memory;
@@ -31,6 +32,7 @@ use marey_store::Run;
 
 pub use answer::{Answer, AnswerReader, Canceller};
 pub use error::SqlError;
+pub use held::Held;
 pub use names::{Names, TableName};
 
 use engine::Engine;

@@ -1,11 +1,9 @@
 //! Windows whose rows are counted as memory, which `DataFusion` keeps outside of any account.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayData, RecordBatch};
-use datafusion::arrow::buffer::{Buffer, NullBuffer};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -16,6 +14,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
+
+use super::held::Held;
 
 /// What a function over whole partitions computes for a row; `self_nanos` needs the most.
 const COMPUTED_BYTES_OF_ROW: usize = 64;
@@ -85,7 +85,7 @@ impl ExecutionPlan for Counted {
     ) -> Result<SendableRecordBatchStream> {
         let mut rows = Rows {
             of_whole_partitions: self.of_whole_partitions,
-            buffers: HashSet::new(),
+            held: Held::default(),
             reservation: MemoryConsumer::new("window").register(context.memory_pool()),
         };
         let batches = self.input.execute(partition, context)?;
@@ -107,31 +107,17 @@ impl DisplayAs for Counted {
 /// The rows that a window may hold.
 struct Rows {
     of_whole_partitions: bool,
-    /// Batches may share them, as those of names do.
-    buffers: HashSet<usize>,
+    held: Held,
     reservation: MemoryReservation,
 }
 
 impl Rows {
     fn count(&mut self, batch: &RecordBatch) -> Result<()> {
-        let new_bytes: usize =
-            batch.columns().iter().map(|column| self.new_bytes(&column.to_data())).sum();
+        let new_bytes = self.held.add(batch);
         self.reservation.try_grow(if self.of_whole_partitions {
             2 * new_bytes + batch.num_rows() * COMPUTED_BYTES_OF_ROW
         } else {
             new_bytes
         })
-    }
-
-    fn new_bytes(&mut self, data: &ArrayData) -> usize {
-        let validity = data.nulls().map(NullBuffer::buffer);
-        let own: usize = data
-            .buffers()
-            .iter()
-            .chain(validity)
-            .filter(|buffer| self.buffers.insert(buffer.data_ptr().addr().get()))
-            .map(Buffer::capacity)
-            .sum();
-        own + data.child_data().iter().map(|child| self.new_bytes(child)).sum::<usize>()
     }
 }

@@ -11,6 +11,7 @@ use crate::own_file::{OwnFile, is_at};
 use crate::registry::lock;
 use crate::session;
 use marey_model::env;
+use marey_model::run::{COLLECTING, MANIFEST, RECORDING, SPOOL, has_no_locks};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -18,11 +19,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-const LOCK: &str = ".recording";
-/// A collector holds this one alone, and finds what it writes by the run's name.
-const COLLECTING: &str = ".collecting";
-const SPOOLS: &str = "spool";
-const MANIFEST: &str = "manifest.json";
 const EXTENSION: &str = "marey";
 
 /// A run directory that this process records into.
@@ -54,7 +50,7 @@ impl RunDirectory {
 
     /// The folder of its spools.
     pub(super) fn spools(&self) -> PathBuf {
-        self.path.join(SPOOLS)
+        self.path.join(SPOOL)
     }
 
     /// Takes the lock again if the program has closed it.
@@ -92,16 +88,16 @@ impl RunDirectory {
                 Err(error) => match error.kind() {
                     // Somebody moves the directory while we make it.
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last = error,
-                    _ => return Err(failed("create", &place.join(SPOOLS), error)),
+                    _ => return Err(failed("create", &place.join(SPOOL), error)),
                 },
             }
         }
-        Err(failed("create", &place.join(SPOOLS), last))
+        Err(failed("create", &place.join(SPOOL), last))
     }
 
     fn try_join(path: &Path, earlier: Earlier) -> io::Result<Attempt> {
-        fs::create_dir_all(path.join(SPOOLS))?;
-        let lock_path = path.join(LOCK);
+        fs::create_dir_all(path.join(SPOOL))?;
+        let lock_path = path.join(RECORDING);
         let file = open_lock(&lock_path)?;
         if earlier != Earlier::Join && is_alone(&file, &lock_path)? && has_a_run(path)? {
             let moved = if earlier == Earlier::MoveAside { move_aside(path) } else { Ok(false) };
@@ -204,15 +200,9 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     }
 }
 
-/// Whether this is what a filesystem without locks says. One over the network may have them in its
-/// protocol, and no server for them.
-fn has_no_locks(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(libc::ENOLCK)
-}
-
 /// Whether an earlier run has left something there.
 fn has_a_run(path: &Path) -> io::Result<bool> {
-    Ok(path.join(MANIFEST).exists() || fs::read_dir(path.join(SPOOLS))?.next().is_some())
+    Ok(path.join(MANIFEST).exists() || fs::read_dir(path.join(SPOOL))?.next().is_some())
 }
 
 /// Gives a run the first free number, unless a collector is at work on it. The caller holds it alone.
@@ -254,10 +244,10 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 
 /// Removes a run that holds nothing and that nobody records into.
 fn remove_empty(path: &Path) -> io::Result<()> {
-    let lock_path = path.join(LOCK);
+    let lock_path = path.join(RECORDING);
     let file = lock_options().open(&lock_path)?;
     let others = |entry: io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.file_name() != LOCK && entry.file_name() != SPOOLS)
+        entry.is_ok_and(|entry| entry.file_name() != RECORDING && entry.file_name() != SPOOL)
     };
     let is_locked = match file.try_lock() {
         Err(TryLockError::WouldBlock) => false,
@@ -266,7 +256,7 @@ fn remove_empty(path: &Path) -> io::Result<()> {
     if !is_locked || fs::read_dir(path)?.any(others) {
         return Ok(());
     }
-    fs::remove_dir(path.join(SPOOLS))?;
+    fs::remove_dir(path.join(SPOOL))?;
     fs::remove_file(&lock_path)?;
     fs::remove_dir(path)
 }

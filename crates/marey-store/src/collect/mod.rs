@@ -31,6 +31,7 @@ use std::path::Path;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt32Type};
 use marey_model::env;
+use marey_model::run::SPOOL;
 use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
@@ -102,7 +103,7 @@ fn open_as_it_is(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
 /// that is complete, or whose process is gone, is removed afterwards, unless `MAREY_KEEP_SPOOL` says
 /// otherwise. Waits for another process that collects the same run.
 pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collected, StoreError> {
-    if !run.join("spool").is_dir() {
+    if !run.join(SPOOL).is_dir() {
         // Collected long ago, or no run at all.
         return Run::open(run).map(|_| Collected::default());
     }

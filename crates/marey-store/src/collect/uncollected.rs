@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use marey_model::profile::Process;
+use marey_model::run::SPOOL;
 
 use super::spool::Source;
 use crate::own::{self, FileId};
@@ -35,7 +36,7 @@ pub(super) struct Spool {
 
 /// Whether a run has spools that its tables do not have, or not whole; what is no run has none.
 pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
-    if !run.join("spool").is_dir() {
+    if !run.join(SPOOL).is_dir() {
         return Ok(false);
     }
     own::check(run)?;
@@ -59,7 +60,7 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
     let is_over = !is_recording(run)?;
     let mut spools = Spools::default();
     for name in names {
-        let path = run.join("spool").join(&name);
+        let path = run.join(SPOOL).join(&name);
         let about = fs::symlink_metadata(&path).map_err(StoreError::io("open", &path))?;
         if !about.is_file() {
             continue;
@@ -97,12 +98,12 @@ pub(super) fn remove(spool: &Source) -> Result<(), StoreError> {
 }
 
 fn spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
-    let folder = run.join("spool");
+    let folder = run.join(SPOOL);
     let error = |source| StoreError::io("list", &folder)(source);
     let mut names = Vec::new();
     for entry in fs::read_dir(&folder).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
-        if Path::new(&name).extension() == Some(OsStr::new("spool")) {
+        if Path::new(&name).extension() == Some(OsStr::new(SPOOL)) {
             names.extend(name.into_string());
         }
     }
