@@ -80,10 +80,11 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/run.py
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
+	$(PY) bench/formats.py
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
-	for target in hatchet spool; do \
+	for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \
 	    $(CARGO) fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECS); \
 	done
 
@@ -120,6 +121,7 @@ $(STAMPS)/clippy: $(RUST)
 # libFuzzer is C++.
 $(STAMPS)/fuzz: $(RUST) fuzz/Cargo.toml fuzz/Cargo.lock
 	if command -v c++ >/dev/null; then \
+	    RUSTFLAGS="$$RUSTFLAGS --cfg fuzzing" \
 	    $(CARGO) check --manifest-path fuzz/Cargo.toml --locked --target-dir $(TARGET)/fuzz; \
 	else echo "there is no C++ compiler: the fuzz targets are not checked"; fi
 	$(stamp)

@@ -11,6 +11,7 @@ enum marey_kind {
     MAREY_KIND_OPERATOR = 4,
     MAREY_KIND_FRAME = 5,
     MAREY_KIND_STEP = 6,
+    MAREY_KIND_RUNTIME = 7,
 };
 
 #endif /* MAREY_ENUMS_H */

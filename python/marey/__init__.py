@@ -19,6 +19,7 @@ from ._native import __version__
 from .context import depth
 from .errors import (
     BackendUnavailable,
+    CannotExport,
     EmptyFilter,
     MareyError,
     QueryError,
@@ -33,6 +34,7 @@ from .state import enter_state, exit_state, metadata_state, state
 if TYPE_CHECKING:
     from . import graph, hooks, mode, run, specs, viewer
     from .hooks import register_triton_hook, unregister_triton_hook
+    from .run import import_files
     from .run import open as open
     from .specs import max_bps, max_flops
     from .viewer import parse, read
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_PROFILE_NAME",
     "BackendUnavailable",
+    "CannotExport",
     "EmptyFilter",
     "MareyError",
     "QueryError",
@@ -61,6 +64,7 @@ __all__ = [
     "finalize",
     "graph",
     "hooks",
+    "import_files",
     "max_bps",
     "max_flops",
     "metadata_state",
@@ -81,6 +85,7 @@ __all__ = [
 # The parts that most programs never touch, and the names that come from them.
 _LAZY_MODULES = ("graph", "hooks", "mode", "run", "specs", "viewer")
 _LAZY_NAMES = {
+    "import_files": "run",
     "max_bps": "specs",
     "max_flops": "specs",
     "open": "run",

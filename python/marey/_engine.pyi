@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, final
 
 _Column = tuple[bytes, bool] | list[Any]
@@ -24,6 +25,9 @@ def architectures() -> list[tuple[str, str, str]]:
 def needs_collecting(path: str | os.PathLike[str]) -> bool:
     """Whether the run has spools that no table has the content of."""
 
+def import_files(files: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> list[str]:
+    """Makes a run of files of other formats; what was lost, each in a line."""
+
 @final
 class Run:
     """A run, opened for questions."""
@@ -35,6 +39,16 @@ class Run:
     def sql(self, query: str, max_rows: int | None = None) -> Answer: ...
     def tables(self) -> list[str]: ...
     def uncollected_bytes(self) -> int: ...
+    def warnings(self) -> list[str]: ...
+    def export(
+        self,
+        out: str | os.PathLike[str],
+        format: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        steps: tuple[int, int] | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> tuple[list[str], list[str]]: ...
     def info(self) -> dict[str, Any]: ...
 
 @final

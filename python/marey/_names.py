@@ -18,6 +18,7 @@ KIND_MODULE: Final = 3
 KIND_OPERATOR: Final = 4
 KIND_FRAME: Final = 5
 KIND_STEP: Final = 6
+KIND_RUNTIME: Final = 7
 KIND_NAMES: Final = (
     "root",
     "scope",
@@ -26,6 +27,7 @@ KIND_NAMES: Final = (
     "operator",
     "frame",
     "step",
+    "runtime",
 )
 
 # Wall-time metrics of a node: docs/reference/metrics.md.
@@ -61,6 +63,10 @@ LOSS_CHECKPOINTS_FAILED: Final = "checkpoints_failed"
 LOSS_REENTRANT_EVENTS: Final = "reentrant_events"
 LOSS_TRACE_BUFFER_FULL: Final = "trace_buffer_full"
 LOSS_SPOOL_FULL: Final = "spool_full"
+LOSS_UNREADABLE_EVENTS: Final = "unreadable_events"
+LOSS_TRUNCATED_FILES: Final = "truncated_files"
+LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
+LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -72,6 +78,10 @@ LOSS_CAUSES: Final = (
     LOSS_REENTRANT_EVENTS,
     LOSS_TRACE_BUFFER_FULL,
     LOSS_SPOOL_FULL,
+    LOSS_UNREADABLE_EVENTS,
+    LOSS_TRUNCATED_FILES,
+    LOSS_UNSUPPORTED_EVENTS,
+    LOSS_UNMATCHED_ACTIVITIES,
 )
 
 # Environment variables: docs/reference/environment.md.

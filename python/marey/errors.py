@@ -41,5 +41,9 @@ class UnreadableRun(MareyError, ValueError):
     """A folder or file is no whole, sound run. The text names it and the reason."""
 
 
+class CannotExport(MareyError, ValueError):
+    """A run cannot be written as files of a format; the text says why, and what helps."""
+
+
 class QueryError(MareyError, ValueError):
     """A query cannot be answered; the text says why, and what to ask instead if that is known."""

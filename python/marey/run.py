@@ -1,7 +1,8 @@
-"""A run and SQL over it: `marey.open`.
+"""A run, SQL over it, and other formats: `marey.open`.
 
-    run = marey.open("train.marey")
+    run = marey.open("train.marey")  # or "trace.json.gz", or any other format that is known
     run.sql("SELECT name, total_nanos FROM top ORDER BY total_nanos DESC LIMIT 10")
+    run.export("train.pftrace")
 
 An answer goes without a copy to whatever reads Arrow: pandas, Polars, pyarrow, DuckDB. None of
 them is needed.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Result", "Run", "open"]
+__all__ = ["Result", "Run", "import_files", "open"]
+
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 _ALL_COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, description
@@ -35,23 +38,25 @@ _SHOWN_ROWS = 100
 
 
 def open(
-    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    path: _Path,
     *,
     memory_limit: int | None = None,
     threads: int | None = None,
 ) -> Run:
     """Opens a run for questions, and collects it first if that has not been done.
 
-    Where nothing can be written, what was collected before is opened, with a warning.
+    Where nothing can be written, what was collected before is opened, with a warning. A file of
+    another format is imported for as long as the run is used; a warning says what was lost.
 
     Args:
-        path: The folder ``NAME.marey``, or a file that `marey pack` made of one.
+        path: The folder ``NAME.marey``, a file that `marey pack` made of one, or a file of another
+            format, compressed or not: what it is, its content says.
         memory_limit: Bytes that a query may need, and an answer hold; 2 GiB if not given.
         threads: Threads that answer; one a core if not given.
 
     Raises:
         FileNotFoundError: There is nothing; another `OSError` if it cannot be read.
-        UnreadableRun: It is no sound run; a `ValueError`.
+        UnreadableRun: It is no sound run, and of no format that is known; a `ValueError`.
     """
     place = os.path.abspath(os.fsdecode(path))
     if _engine.needs_collecting(place):
@@ -62,7 +67,29 @@ def open(
             f"{place}: {uncollected:,} bytes of spools are not collected:"
             " nothing can be written there"
         )
+    for warning in run.warnings():
+        _warning.warn(warning)
     return Run(run)
+
+
+def import_files(files: _Path | Iterable[_Path], out: _Path) -> None:
+    """Makes a run of files of other formats, such as the traces of all ranks of a job.
+
+    The clocks of several files are aligned on the ends of the collectives that they have in common.
+    A warning says what was lost.
+
+    Args:
+        files: One file, or several.
+        out: The run, a folder; nothing is there yet.
+
+    Raises:
+        FileExistsError: Something is there; another `OSError` if a file cannot be read or written.
+        UnreadableRun: Nothing in a file can be used; a `ValueError`.
+    """
+    several = [files] if isinstance(files, (str, bytes, os.PathLike)) else files
+    paths = [os.fsdecode(file) for file in several]
+    for warning in _engine.import_files(paths, os.fsdecode(out)):
+        _warning.warn(warning)
 
 
 class Run:
@@ -121,6 +148,52 @@ class Run:
         a process, what recording cost it, they are durations.
         """
         return self._open().info()
+
+    def export(
+        self,
+        path: _Path,
+        *,
+        format: str | None = None,
+        start: int | str | None = None,
+        end: int | str | None = None,
+        steps: int | tuple[int, int] | None = None,
+        ranks: Iterable[int] | None = None,
+    ) -> list[str]:
+        """Writes the run as files of another format, and returns their paths.
+
+        Files that are there are replaced. A warning says what the format cannot hold.
+
+        Args:
+            path: The file; if its name ends with ``.gz``, it is compressed. Or a folder, in which
+                it gets the name that is usual for its format; with ``kineto`` each rank has a file.
+            format: ``kineto``, ``chrome-trace``, ``perfetto``, ``speedscope``, ``pprof``,
+                ``collapsed``, ``svg``, ``csv``, ``json``, ``hatchet``, ``hatchet-msgpack`` or
+                ``tensorboard``; what the name of the file says, if not given.
+            start: What ends before is left out: nanoseconds since 1970, or since the start of the
+                run such as ``"1.5s"`` or ``"200ms"``.
+            end: What begins then or later is left out.
+            steps: The time of these training steps, the first and the last, both included, in place
+                of ``start`` and ``end``.
+            ranks: Only these ranks.
+
+        Raises:
+            CannotExport: The run lacks what is asked for, or nothing can be written there; a
+                `ValueError`.
+            ValueError: There is no such format, or it is no time.
+        """
+        if steps is not None and not (start is None and end is None):
+            raise ValueError("steps are a stretch of time, as start and end are: give one of both")
+        written, lacking = self._open().export(
+            os.fsdecode(path),
+            format,
+            None if start is None else str(start),
+            None if end is None else str(end),
+            (steps, steps) if isinstance(steps, int) else steps,
+            None if ranks is None else list(ranks),
+        )
+        for warning in lacking:
+            _warning.warn(warning)
+        return written
 
     def close(self) -> None:
         """Lets go of the run's files and threads. Answers stay."""

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use marey::Failure;
+use marey_formats::ImportError;
 use marey_formats::hatchet::{ParseError, ReadError};
 use marey_query::graph::{FilterError, MetricError, Side};
 use marey_query::sql::SqlError;
@@ -11,6 +13,7 @@ use marey_store::StoreError;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyTypeError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
+import_exception!(marey.errors, CannotExport);
 import_exception!(marey.errors, EmptyFilter);
 import_exception!(marey.errors, QueryError);
 import_exception!(marey.errors, UnknownMetric);
@@ -60,6 +63,20 @@ pub(crate) fn unreadable_run(error: StoreError) -> PyErr {
         | StoreError::Parquet { .. }
         | StoreError::Arrow { .. } => UnreadableRun::new_err(with_hint(&error, hint)),
     }
+}
+
+pub(crate) fn unreadable_foreign(error: ImportError) -> PyErr {
+    match error {
+        ImportError::Store(error) => unreadable_run(error),
+        ImportError::Io { path, source } => os_error(source, &path),
+        ImportError::Unknown { .. } | ImportError::Unusable { .. } => {
+            UnreadableRun::new_err(error.to_string())
+        }
+    }
+}
+
+pub(crate) fn not_exported(Failure { message, hint }: Failure) -> PyErr {
+    CannotExport::new_err(with_hint(message, hint))
 }
 
 pub(crate) fn bad_query(error: &SqlError) -> PyErr {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use marey_store::{Manifest, OverheadEntry, ProcessEntry, Run};
 use pyo3::IntoPyObject;
@@ -49,10 +50,10 @@ struct Table {
 }
 
 impl<'a> Info<'a> {
-    pub(crate) fn of(run: &'a Run) -> Self {
+    pub(crate) fn of(run: &'a Run, path: &'a Path) -> Self {
         let manifest = run.manifest();
         Self {
-            path: run.path().as_os_str(),
+            path: path.as_os_str(),
             is_pack: run.is_pack(),
             schema_version: manifest.schema_version,
             writer: &manifest.writer,

@@ -1,17 +1,21 @@
 //! `marey._engine.Run`: a run, and SQL over it.
 #![expect(clippy::needless_pass_by_value, reason = "what Python gives is converted into values")]
 
+use std::ffi::OsString;
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 
+use marey::{Export, Moment, Span, Written, parse_format};
+use marey_formats::{Imported, TemporaryRun};
 use marey_query::sql::{Database, Limits};
+use marey_store::{Found, StoreError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::answer::Answer;
-use crate::error::{bad_query, unreadable_run};
+use crate::error::{bad_query, not_exported, unreadable_foreign, unreadable_run};
 use crate::info::Info;
 
 /// Whether the run has spools that no table has the content of.
@@ -21,7 +25,19 @@ pub(crate) fn needs_collecting(py: Python<'_>, path: PathBuf) -> PyResult<bool> 
     needs.map_err(unreadable_run)
 }
 
-/// A run, opened for questions: a folder, or the file that `marey pack` makes of one.
+/// Make a run of files of other formats at a path where nothing is; what was lost, each in a line.
+#[pyfunction]
+pub(crate) fn import_files(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    out: PathBuf,
+) -> PyResult<Vec<String>> {
+    let imported = py.detach(|| marey_formats::import(&files, &out, &Arc::default()));
+    Ok(marey::import_warnings(&imported.map_err(unreadable_foreign)?))
+}
+
+/// A run, opened for questions: a folder, the file that `marey pack` makes of one, or a file of
+/// another format.
 ///
 /// Several threads may use it at once.
 #[pyclass(module = "marey._engine", frozen)]
@@ -29,6 +45,8 @@ pub(crate) struct Run {
     database: Arc<Database>,
     limits: Limits,
     process_id: u32,
+    path: PathBuf,
+    warnings: Vec<String>,
 }
 
 impl Run {
@@ -52,7 +70,7 @@ impl Drop for Run {
 
 #[pymethods]
 impl Run {
-    /// Open a run, and collect what has not been; `memory_limit` is in bytes.
+    /// Open a run, and collect what has not been, or import a file; `memory_limit` is in bytes.
     #[staticmethod]
     #[pyo3(signature = (path, memory_limit=None, threads=None))]
     fn open(
@@ -62,11 +80,11 @@ impl Run {
         threads: Option<usize>,
     ) -> PyResult<Self> {
         let limits = limits(memory_limit, threads)?;
-        let run = py.detach(|| marey_store::open(&path, &mut |_progress| {}));
-        let run = Arc::new(run.map_err(unreadable_run)?);
-        let database = py.detach(|| Database::open(run, limits));
+        let (run, imported) = py.detach(|| open(&path))?;
+        let warnings = imported.as_ref().map(marey::import_warnings).unwrap_or_default();
+        let database = py.detach(|| Database::open(Arc::new(run), limits));
         let database = Arc::new(database.map_err(|error| bad_query(&error))?);
-        Ok(Self { database, limits, process_id: process::id() })
+        Ok(Self { database, limits, process_id: process::id(), path, warnings })
     }
 
     /// Answer a query; of more than `max_rows` rows, the first ones.
@@ -88,9 +106,70 @@ impl Run {
         self.database.run().uncollected_bytes()
     }
 
+    /// What was lost of a file of another format, each in a line.
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+
     /// What the manifest says.
     fn info(&self) -> Info<'_> {
-        Info::of(self.database.run())
+        Info::of(self.database.run(), &self.path)
+    }
+
+    /// Write the run as files of another format; these, and what they cannot hold, each in a line.
+    #[pyo3(signature = (out, format=None, start=None, end=None, steps=None, ranks=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option of its caller")]
+    fn export(
+        &self,
+        py: Python<'_>,
+        out: PathBuf,
+        format: Option<&str>,
+        start: Option<&str>,
+        end: Option<&str>,
+        steps: Option<(u32, u32)>,
+        ranks: Option<Vec<u32>>,
+    ) -> PyResult<(Vec<OsString>, Vec<String>)> {
+        let unknown = |name| PyValueError::new_err(format!("there is no format {name:?}"));
+        let format = format.map(|name| parse_format(name).ok_or_else(|| unknown(name)));
+        let span = match steps {
+            Some((first, last)) => Span::Steps { first, last },
+            None => Span::Times { from: moment(start)?, to: moment(end)? },
+        };
+        let export = Export {
+            run: self.database()?.run(),
+            name: &self.path,
+            format: format.transpose()?,
+            out: &out,
+            replaces: true,
+            span,
+            ranks,
+        };
+        let written = py.detach(|| export.write()).map_err(not_exported)?;
+        let warnings = written.iter().flat_map(Written::warnings).collect();
+        Ok((written.into_iter().map(|written| written.path.into()).collect(), warnings))
+    }
+}
+
+fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {
+    let parse = |text: &str| {
+        text.parse().map_err(|why| PyValueError::new_err(format!("{text:?} is {why}")))
+    };
+    text.map(parse).transpose()
+}
+
+fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
+    match marey_store::open(path, &mut |_progress| {}) {
+        Ok(run) => Ok((run, None)),
+        Err(StoreError::NotARun {
+            found: Found::Profile | Found::ChromeTrace | Found::File,
+            ..
+        }) => {
+            // The run's folder goes here. Its files are open, and need no names.
+            let TemporaryRun { run, imported, .. } =
+                marey_formats::open(path, &Arc::default()).map_err(unreadable_foreign)?;
+            Ok((run, Some(imported)))
+        }
+        Err(error) => Err(unreadable_run(error)),
     }
 }
 

@@ -30,11 +30,13 @@ pub enum NodeKind {
     Frame = 5,
     /// One training step, closed by the optimizer.
     Step = 6,
+    /// A call of a device's runtime or driver, such as a launch.
+    Runtime = 7,
 }
 
 impl NodeKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Root,
         Self::Scope,
         Self::State,
@@ -42,6 +44,7 @@ impl NodeKind {
         Self::Operator,
         Self::Frame,
         Self::Step,
+        Self::Runtime,
     ];
 
     /// The kind with this number; a number that names none is a plain scope.
@@ -53,6 +56,7 @@ impl NodeKind {
             4 => Self::Operator,
             5 => Self::Frame,
             6 => Self::Step,
+            7 => Self::Runtime,
             _ => Self::Scope,
         }
     }
@@ -67,6 +71,7 @@ impl NodeKind {
             Self::Operator => "operator",
             Self::Frame => "frame",
             Self::Step => "step",
+            Self::Runtime => "runtime",
         }
     }
 }

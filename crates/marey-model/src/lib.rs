@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod args;
 pub mod backend;
 pub mod context;
 pub mod env;

@@ -1,7 +1,7 @@
 //! What can be lost, by cause. Nothing is lost in silence: each cause is a counter in every report.
 
 /// A cause of loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LossCause {
     /// A thread's tree reached its limit of nodes; further contexts went to `<lost>`.
@@ -24,6 +24,14 @@ pub enum LossCause {
     TraceBuffer = 8,
     /// The spool took no more; the scope or value is in no trace.
     Spool = 9,
+    /// A part of a foreign file could not be understood.
+    Unreadable = 10,
+    /// A foreign file ends before its end.
+    Truncated = 11,
+    /// An event of a foreign file that a run has no place for.
+    Unsupported = 12,
+    /// A device's activity whose launch is not in the file.
+    UnmatchedActivity = 13,
 }
 
 impl LossCause {
@@ -31,7 +39,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -42,6 +50,10 @@ impl LossCause {
         Self::Reentrant,
         Self::TraceBuffer,
         Self::Spool,
+        Self::Unreadable,
+        Self::Truncated,
+        Self::Unsupported,
+        Self::UnmatchedActivity,
     ];
 
     /// The key under which files count it.
@@ -57,6 +69,10 @@ impl LossCause {
             Self::Reentrant => "reentrant_events",
             Self::TraceBuffer => "trace_buffer_full",
             Self::Spool => "spool_full",
+            Self::Unreadable => "unreadable_events",
+            Self::Truncated => "truncated_files",
+            Self::Unsupported => "unsupported_events",
+            Self::UnmatchedActivity => "unmatched_activities",
         }
     }
 
@@ -90,6 +106,14 @@ impl LossCause {
             }
             Self::Spool => {
                 "Scopes and metric values that are in no trace because the spool was as long as it may be, or could not be written."
+            }
+            Self::Unreadable => {
+                "Events of an imported file that could not be understood; they are left out."
+            }
+            Self::Truncated => "Imported files that end early; what comes before is there.",
+            Self::Unsupported => "Events of an imported file that runs have no place for.",
+            Self::UnmatchedActivity => {
+                "Activities of devices whose launch is not in the imported file; they have no context."
             }
         }
     }

@@ -12,8 +12,12 @@ SELECT
     rank(process_of(thread_id)) AS rank,
     phase,
     is_open,
+    name(category_id) AS category,
+    correlation_id,
+    external_id,
     process_of(thread_id) AS process_id,
     thread_id,
     context_id,
-    name_id
+    name_id,
+    args(args_id, arg_numbers) AS args
 FROM raw.spans

@@ -110,8 +110,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// An error of the system; for `map_err`.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// An error of the system, while doing something (`create`, `read`) with a path; for `map_err`.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }

@@ -39,26 +39,40 @@
 
 #![forbid(unsafe_code)]
 
+mod arg_texts;
+mod assemble;
 mod collect;
+mod columns;
 mod error;
 mod lock;
 mod manifest;
+mod merge;
 mod migrate;
+mod names;
 mod own;
 mod pack;
 mod part;
+mod parts;
 mod publish;
 mod read;
+mod reader;
+mod rollup;
+pub mod row;
 mod run;
 mod schema;
+mod sort;
+mod sums;
 mod write;
 
+pub use assemble::{Assembled, Assembler, NewProcess, Sampled, Slice};
 pub use collect::{BrokenSpool, Collected, Progress, collect, needs_collecting, open};
 pub use error::{Found, StoreError};
 pub use lock::{Lock, is_recording};
 pub use manifest::{CollectedSpool, Manifest, NextIds, OverheadEntry, PartEntry, ProcessEntry};
+pub use merge::merge;
 pub use pack::pack;
 pub use part::Part;
+pub use reader::{ByThread, Context, ProcessRow, Reader, Rows, ThreadRow, Window};
 pub use run::Run;
 pub use schema::arrow_schema;
 pub use write::{PartWriter, WrittenPart};

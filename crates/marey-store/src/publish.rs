@@ -16,6 +16,16 @@ impl Manifest {
     /// the run as it was or as it shall be, and some files that the next one removes. Afterwards it
     /// is on the disk, so what it was made of can go.
     pub fn publish(&self, run: &Path, written: Vec<WrittenPart>) -> Result<(), StoreError> {
+        self.publish_as(run, written, true)
+    }
+
+    /// The same; where it need not be durable, nobody waits for the disk.
+    pub(crate) fn publish_as(
+        &self,
+        run: &Path,
+        written: Vec<WrittenPart>,
+        is_durable: bool,
+    ) -> Result<(), StoreError> {
         self.check().map_err(|reason| StoreError::Manifest { path: run.to_owned(), reason })?;
         let mut folders = BTreeSet::new();
         for part in written {
@@ -23,16 +33,23 @@ impl Manifest {
             folders.insert(run.join("tables"));
             part.publish(run)?;
         }
-        folders.iter().try_for_each(|folder| sync(folder))?;
-        self.swap(run)?;
-        sync(run)?;
+        if is_durable {
+            folders.iter().try_for_each(|folder| sync(folder))?;
+        }
+        self.swap(run, is_durable)?;
+        if is_durable {
+            sync(run)?;
+        }
         self.remove_unlisted(run)
     }
 
-    fn swap(&self, run: &Path) -> Result<(), StoreError> {
+    fn swap(&self, run: &Path, is_durable: bool) -> Result<(), StoreError> {
         let mut file = hidden_file(run, MANIFEST)?;
         let json = self.to_json(run)?;
-        let written = file.write_all(&json).and_then(|()| file.as_file().sync_all());
+        let mut written = file.write_all(&json);
+        if is_durable {
+            written = written.and_then(|()| file.as_file().sync_all());
+        }
         written.map_err(StoreError::io("write", file.path()))?;
         let path = run.join(MANIFEST);
         file.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))?;

@@ -7,11 +7,14 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use marey_model::table::Table;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 
 use crate::migrate::conform;
 use crate::{Part, StoreError, arrow_schema};
+
+/// Rows that are read at a time.
+const BATCH_ROWS: usize = 4096;
 
 /// All rows of a table, as it is declared.
 pub(crate) fn table(
@@ -21,10 +24,9 @@ pub(crate) fn table(
 ) -> Result<RecordBatch, StoreError> {
     let mut batches = Vec::new();
     for part in parts {
-        // The Parquet library panics on some of the files that were changed.
-        let rows = catch_unwind(AssertUnwindSafe(|| rows(part, table)));
-        let rows = rows.unwrap_or_else(|panic| Err(Broken::Reason(message(&*panic))));
-        batches.extend(rows.map_err(|broken| broken.of(part, run))?);
+        for batch in Batches::open(run, part, table)? {
+            batches.push(batch?);
+        }
     }
     concat_batches(&arrow_schema(table), &batches).map_err(|source| StoreError::Arrow {
         run: run.to_owned(),
@@ -33,20 +35,54 @@ pub(crate) fn table(
     })
 }
 
-fn rows(part: &Part, table: &Table) -> Result<Vec<RecordBatch>, Broken> {
+/// The rows of a part as its table is declared, some at a time.
+pub(crate) struct Batches<'a> {
+    run: &'a Path,
+    part: &'a Part,
+    table: &'static Table,
+    reader: ParquetRecordBatchReader,
+}
+
+impl<'a> Batches<'a> {
+    pub(crate) fn open(
+        run: &'a Path,
+        part: &'a Part,
+        table: &'static Table,
+    ) -> Result<Self, StoreError> {
+        let reader = caught(|| reader(part)).map_err(|broken| broken.of(part, run))?;
+        Ok(Self { run, part, table, reader })
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<RecordBatch, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { run, part, table, reader } = self;
+        let next = caught(|| {
+            let batch = reader.next().transpose();
+            let batch =
+                batch.and_then(|batch| batch.map(|batch| conform(&batch, table)).transpose());
+            batch.map_err(|error| Broken::Parquet(error.into()))
+        });
+        next.map_err(|broken| broken.of(part, run)).transpose()
+    }
+}
+
+/// The Parquet library panics on some of the files that were changed.
+fn caught<T>(read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    let result = catch_unwind(AssertUnwindSafe(read));
+    result.unwrap_or_else(|panic| Err(Broken::Reason(message(&*panic))))
+}
+
+fn reader(part: &Part) -> Result<ParquetRecordBatchReader, Broken> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(part.clone())?;
     let rows = builder.metadata().file_metadata().num_rows();
     if u64::try_from(rows) != Ok(part.rows()) {
         let reason = format!("it has {rows} rows and should have {}", part.rows());
         return Err(Broken::Reason(reason));
     }
-    builder
-        .build()?
-        .map(|batch| {
-            let batch = batch.and_then(|batch| conform(&batch, table));
-            batch.map_err(|error| Broken::Parquet(error.into()))
-        })
-        .collect()
+    Ok(builder.with_batch_size(BATCH_ROWS).build()?)
 }
 
 /// What is wrong with a part.

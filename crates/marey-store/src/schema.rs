@@ -26,5 +26,6 @@ fn data_type(kind: ColumnKind) -> DataType {
         ColumnKind::Text => DataType::Utf8,
         ColumnKind::Bytes => DataType::Binary,
         ColumnKind::Reals => DataType::new_list(DataType::Float64, true),
+        ColumnKind::Ints => DataType::new_list(DataType::Int64, true),
     }
 }

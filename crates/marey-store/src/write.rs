@@ -75,10 +75,20 @@ impl PartWriter {
     /// Ends the part and has it on the disk. It gets its name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
+        self.finish_as(true)
+    }
+
+    /// The same, without waiting for the disk: what a power cut takes can be made again.
+    pub(crate) fn finish_in_cache(self) -> Result<WrittenPart, StoreError> {
+        self.finish_as(false)
+    }
+
+    fn finish_as(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
         let Self { table, name, rows, path, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
-        let file = writer.inner().get_ref();
-        file.sync_all().map_err(StoreError::io("write", &path))?;
+        if is_durable {
+            writer.inner().get_ref().sync_all().map_err(StoreError::io("write", &path))?;
+        }
         let len_bytes = writer.bytes_written() as u64;
         Ok(WrittenPart { table, name, rows, len_bytes, path })
     }
@@ -167,6 +177,14 @@ fn encode(
         | ColumnKind::Text
         | ColumnKind::Bytes
         | ColumnKind::Reals => properties,
+        // The column is the list's leaf.
+        ColumnKind::Ints => {
+            let leaf =
+                ColumnPath::from(vec![column.to_owned(), "list".to_owned(), "item".to_owned()]);
+            properties
+                .set_column_encoding(leaf.clone(), Encoding::DELTA_BINARY_PACKED)
+                .set_column_dictionary_enabled(leaf, false)
+        }
     }
 }
 

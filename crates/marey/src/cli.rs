@@ -8,7 +8,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::collect::{self, CollectArgs};
+use crate::export::{self, ExportArgs};
+use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
+use crate::interrupt;
+use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
@@ -23,7 +27,9 @@ Examples:
   marey view train.hatchet              Show the profile as a tree
   marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
   marey info train.marey                What a run is, and what it lacks
-  marey query train.marey               Ask a run in SQL";
+  marey query train.marey               Ask a run in SQL
+  marey info trace.json.gz              Files of other formats are taken as they are
+  marey export train.marey -f perfetto -o train.pftrace";
 
 /// One profiler for AI workloads, from the Python line to the GPU kernel
 #[derive(Parser)]
@@ -46,6 +52,12 @@ enum Verb {
     Info(InfoArgs),
     /// Show what tables and columns runs have
     Schema(SchemaArgs),
+    /// Make a run of files of other formats
+    Import(ImportArgs),
+    /// Write a run as a file of another format
+    Export(ExportArgs),
+    /// Make one run of several
+    Merge(MergeArgs),
     /// Make one file of a run
     Pack(PackArgs),
     /// Make tables of what was recorded, now
@@ -85,6 +97,7 @@ pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
+    interrupt::answers_signals();
     let mut output = Output::of_process();
     let result = run(&mut output);
     output.finish(result)
@@ -103,6 +116,9 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Query(args) => query::query(args, output),
         Verb::Info(args) => info::info(args, output),
         Verb::Schema(args) => schema::schema(args, output),
+        Verb::Import(args) => import::import(args, output),
+        Verb::Export(args) => export::export(args, output),
+        Verb::Merge(args) => merge::merge(args, output),
         Verb::Pack(args) => pack::pack(args, output),
         Verb::Collect(args) => collect::collect(args, output),
         Verb::Completions { shell } => {

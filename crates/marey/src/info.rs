@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use arrow::temporal_conversions::timestamp_ns_to_datetime;
 use clap::{Args, ValueHint};
+use marey_formats::Format;
 use marey_model::table::{Table, stored};
 use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
 use crate::output::{Failure, Output, Paint, Stop, Style};
-use crate::runs;
+use crate::runs::{self, Opened};
 use crate::text::{Grouped, Nanos, Size, cut, printable};
 use crate::view::describe_loss;
 
@@ -26,14 +27,11 @@ const LABEL_WIDTH: usize = 10;
 /// Longest command line, in columns.
 const MAX_COMMAND: usize = 80;
 
-/// The tables whose rows are events.
-const EVENTS: [&Table; 3] = [&stored::SPANS, &stored::METRICS, &stored::GPU_ACTIVITIES];
-
 /// Arguments of `marey info`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct InfoArgs {
-    /// The run: a folder `NAME.marey`, or the one file of `marey pack`
+    /// The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     run: PathBuf,
 
@@ -60,6 +58,11 @@ pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
 struct Info<'a> {
     path: String,
     is_pack: bool,
+    /// What the file is that it was imported from, now.
+    format: Option<&'static str>,
+    /// What it is, for people.
+    #[serde(skip)]
+    form: &'static str,
     writer: &'a str,
     schema_version: u32,
     /// None if no process was recorded.
@@ -85,21 +88,27 @@ struct TableInfo {
 }
 
 impl<'a> Info<'a> {
-    fn of(run: &'a Run) -> Self {
+    fn of(run: &'a Opened) -> Self {
         let manifest = run.manifest();
         let tables: Vec<_> = stored::ALL.iter().map(|table| TableInfo::of(run, table)).collect();
         let processes = manifest.processes.iter();
         Self {
-            path: run.path().to_string_lossy().into_owned(),
+            path: run.name().to_string_lossy().into_owned(),
             is_pack: run.is_pack(),
+            format: run.format().map(Format::as_str),
+            form: match run.format() {
+                Some(format) => format.title(),
+                None if run.is_pack() => "one file",
+                None => "a folder",
+            },
             writer: &manifest.writer,
             schema_version: manifest.schema_version,
             start_unix_nanos: processes.clone().map(|process| process.start_unix_nanos).min(),
             end_unix_nanos: processes.map(|process| process.end_unix_nanos).max(),
             world_size: manifest.world_size,
             processes: &manifest.processes,
-            threads: rows(run, &stored::THREADS),
-            events: EVENTS.iter().map(|table| rows(run, table)).sum(),
+            threads: runs::rows(run, &stored::THREADS),
+            events: runs::events(run),
             bytes: tables.iter().map(|table| table.bytes).sum(),
             losses: &manifest.losses,
             torn_bytes: manifest.spools.iter().map(|spool| spool.torn_bytes).sum(),
@@ -108,9 +117,8 @@ impl<'a> Info<'a> {
     }
 
     fn write(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
-        let form = if self.is_pack { "one file" } else { "a folder" };
         let heading = paint.with(Style::Bold, printable(&self.path));
-        writeln!(out, "{heading}: a run, {form}, schema version {}", self.schema_version)?;
+        writeln!(out, "{heading}: a run, {}, schema version {}", self.form, self.schema_version)?;
         let mut line = |label: &str, text: &str| {
             if text.is_empty() {
                 return Ok(());
@@ -145,6 +153,9 @@ impl<'a> Info<'a> {
         let (Some(start), Some(end)) = (self.start_unix_nanos, self.end_unix_nanos) else {
             return "nothing".into();
         };
+        if (start, end) == (0, 0) {
+            return String::new(); // a file without times
+        }
         let whole_secs = start - start.rem_euclid(1_000_000_000);
         let when = timestamp_ns_to_datetime(whole_secs);
         let when = when.map_or_else(|| format!("{start} ns"), |when| format!("{when} UTC"));
@@ -217,12 +228,8 @@ impl TableInfo {
     fn of(run: &Run, table: &'static Table) -> Self {
         let parts = run.parts(table);
         let bytes = parts.iter().map(marey_store::Part::len_bytes).sum();
-        Self { name: table.name, rows: rows(run, table), bytes, parts: parts.len() }
+        Self { name: table.name, rows: runs::rows(run, table), bytes, parts: parts.len() }
     }
-}
-
-fn rows(run: &Run, table: &Table) -> u64 {
-    run.parts(table).iter().map(marey_store::Part::rows).sum()
 }
 
 /// Says what the run lacks.

@@ -7,8 +7,8 @@
 //! Python. It shows what others computed: its own arithmetic is units, shares and counts of what is
 //! on the screen. It ends no process, prints through one writer, and forbids unsafe code.
 //!
-//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree
-//! and [`as_table`] how rows are shown, for the Python package too.
+//! Start reading at [`cli`]; each verb is a module. [`lines`] is how Proton's viewer writes a tree,
+//! [`as_table`] how rows are shown and [`Export`] how a run becomes files, for the Python package too.
 //!
 //! ```
 //! let no_such_file = ["marey", "view", "no-such.hatchet"].map(Into::into);
@@ -18,11 +18,21 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub use export::{Export, Moment, Span, Written, parse_format};
+pub use foreign::warnings as import_warnings;
+pub use output::Failure;
 pub use query::as_table;
 pub use view::lines;
 
 mod collect;
+mod export;
+mod foreign;
+mod import;
 mod info;
+mod interrupt;
+mod merge;
+mod new_run;
+mod out_file;
 mod output;
 mod pack;
 mod progress;

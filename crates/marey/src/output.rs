@@ -126,9 +126,11 @@ impl From<Failure> for Stop {
 
 /// What went wrong, and what the user can do about it.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+pub struct Failure {
+    /// On one line, without a full stop.
+    pub message: String,
+    /// Likewise.
+    pub hint: Option<String>,
 }
 
 /// Colours, where they are wanted.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use crate::import;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
 use crate::text::{Size, quoted};
@@ -23,8 +24,8 @@ const SUFFIX: &str = ".zip";
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct PackArgs {
-    /// The run, a folder `NAME.marey`
-    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
+    /// The run: a folder `NAME.marey`, or a file of another format
+    #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     run: PathBuf,
 
     /// File to write [default: RUN.zip, beside the run]
@@ -45,16 +46,18 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
             hint: Some("--force replaces it, -o writes another".into()),
         }));
     }
-    if runs::open(&args.run, output)?.is_pack() {
+    let run = runs::open(&args.run, output)?;
+    if run.is_pack() {
         let message = format!("{} is one file already", quoted(&args.run));
         return Err(Stop::Failed(Failure { message, hint: None }));
     }
-    let bytes = marey_store::pack(&args.run, &out).map_err(Failure::from)?;
+    let bytes = marey_store::pack(run.path(), &out).map_err(Failure::from)?;
     Ok(output.note(format_args!("wrote {}, {}", quoted(&out), Size(bytes)))?)
 }
 
 /// The run's name with the suffix, whether it was given with a slash behind it or not.
 fn beside(run: &Path) -> PathBuf {
+    let run = if runs::is_foreign(run) { import::beside(run) } else { run.to_owned() };
     let mut name = OsString::from(run.components().as_path());
     name.push(SUFFIX);
     name.into()

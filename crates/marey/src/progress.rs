@@ -24,6 +24,10 @@ impl Progress {
         Self::new("reading", fs::metadata(file).map_or(0, |metadata| metadata.len()))
     }
 
+    pub(crate) fn of_importing(total_bytes: u64) -> Self {
+        Self::new("importing", total_bytes)
+    }
+
     /// What is to do becomes known as it is done.
     pub(crate) fn of_collecting() -> Self {
         Self::new("collecting", 0)

@@ -1,26 +1,151 @@
 //! Opening the runs that commands are asked about.
 
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
-use marey_store::{Collected, Run, StoreError};
+use marey_formats::{Format, Imported};
+use marey_model::table::{Table, stored};
+use marey_store::{Collected, Found, Run, StoreError};
+use tempfile::TempDir;
 
+use crate::foreign;
+use crate::interrupt::Unfinished;
 use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
 use crate::text::{Size, printable, quoted};
 
-/// Opens a run, folder or pack, and collects first what was recorded since it was last opened.
-pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
+/// The tables whose rows are events.
+const EVENTS: [&Table; 9] = [
+    &stored::SPANS,
+    &stored::ASYNC_SPANS,
+    &stored::INSTANTS,
+    &stored::METRICS,
+    &stored::SAMPLES,
+    &stored::GPU_ACTIVITIES,
+    &stored::COLLECTIVES,
+    &stored::MEMORY_EVENTS,
+    &stored::MEMORY_SNAPSHOTS,
+];
+
+/// A run that a command is asked about: one that is there, or one of a file of another format.
+pub(crate) struct Opened {
+    run: Run,
+    /// What the user calls it.
+    name: PathBuf,
+    imported: Option<(Imported, Folder)>,
+}
+
+/// The folder of a run that goes with the command.
+pub(crate) struct Folder {
+    _folder: TempDir,
+    _unfinished: Unfinished,
+}
+
+impl Opened {
+    /// What the user calls it.
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// The format of the file that it is of, if it is not a run itself.
+    pub(crate) fn format(&self) -> Option<Format> {
+        Some(self.imported.as_ref()?.0.files.first()?.format)
+    }
+
+    /// The run, and the folder that it needs.
+    pub(crate) fn into_parts(self) -> (Run, Option<Folder>) {
+        (self.run, self.imported.map(|(_, folder)| folder))
+    }
+
+    /// What it lacks of what was recorded, each in a line.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = match &self.imported {
+            Some((imported, _)) => foreign::warnings(imported),
+            None => Vec::new(),
+        };
+        if self.run.uncollected_bytes() > 0 {
+            let (run_name, bytes) = (quoted(&self.name), Size(self.run.uncollected_bytes()));
+            let why = "nothing can be written there";
+            warnings.push(format!("{run_name}: {bytes} of spools are not collected: {why}"));
+        }
+        warnings
+    }
+}
+
+impl Deref for Opened {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.run
+    }
+}
+
+/// Opens a run, and says what it lacks.
+pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Opened, Stop> {
+    let opened = open_quietly(path)?;
+    opened.warnings().into_iter().try_for_each(|warning| output.warning(warning))?;
+    Ok(opened)
+}
+
+/// Opens a run, folder or pack, and collects first what was recorded since it was last opened; or
+/// makes one of a file of another format.
+pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
+    if is_foreign(path) {
+        let (run, imported, folder) = import(&[path.to_owned()])?;
+        return Ok(Opened { run, name: path.to_owned(), imported: Some((imported, folder)) });
+    }
+    let run = open_run(path).map_err(Failure::from)?;
+    Ok(Opened { run, name: path.to_owned(), imported: None })
+}
+
+/// Whether something has to be imported. What is no run, but of marey, has not.
+pub(crate) fn is_foreign(path: &Path) -> bool {
+    // A pipe can be read once only.
+    let is_pipe = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
+    path == Path::new(foreign::STDIN)
+        || is_pipe
+        || matches!(
+            Run::open(path),
+            Err(StoreError::NotARun {
+                found: Found::Profile | Found::ChromeTrace | Found::File,
+                ..
+            })
+        )
+}
+
+fn open_run(path: &Path) -> Result<Run, StoreError> {
     let mut bar = Progress::of_collecting();
     let mut report =
         |progress: marey_store::Progress| bar.at_of(progress.done_bytes, progress.total_bytes);
-    let run = marey_store::open(path, &mut report).map_err(Failure::from)?;
-    drop(bar);
-    if run.uncollected_bytes() > 0 {
-        let (run_name, bytes) = (quoted(path), Size(run.uncollected_bytes()));
-        let why = "nothing can be written there";
-        output.warning(format_args!("{run_name}: {bytes} of spools are not collected: {why}"))?;
-    }
-    Ok(run)
+    marey_store::open(path, &mut report)
+}
+
+/// Makes a run of files of other formats that lasts as long as the folder.
+pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, Folder), Failure> {
+    let parent = std::env::temp_dir();
+    let cannot_write = |error| Failure::from(StoreError::io("create a folder in", &parent)(error));
+    let folder = tempfile::Builder::new().prefix("marey-").tempdir().map_err(cannot_write)?;
+    let unfinished = Unfinished::new(folder.path()).map_err(cannot_write)?;
+    let path = folder.path().join("run");
+    let imported = foreign::import(files, &path)?;
+    let run = Run::open(&path).map_err(Failure::from)?;
+    Ok((run, imported, Folder { _folder: folder, _unfinished: unfinished }))
+}
+
+/// Rows of a table.
+pub(crate) fn rows(run: &Run, table: &Table) -> u64 {
+    run.parts(table).iter().map(marey_store::Part::rows).sum()
+}
+
+/// Rows of all events.
+pub(crate) fn events(run: &Run) -> u64 {
+    EVENTS.iter().map(|table| rows(run, table)).sum()
+}
+
+/// Bytes of all tables.
+pub(crate) fn bytes(run: &Run) -> u64 {
+    let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
+    parts.map(marey_store::Part::len_bytes).sum()
 }
 
 /// Collects what was recorded since a run was last opened.

@@ -12,7 +12,9 @@ mod json;
 mod msgpack;
 mod parts;
 mod reader;
+mod run;
 mod source;
+mod sum;
 mod token;
 mod write;
 
@@ -24,14 +26,16 @@ use marey_model::profile::Profile;
 pub use error::{Cause, ParseError, Place, ReadError};
 pub use extras::FORMAT_VERSION;
 pub use reader::MAX_DEPTH;
+pub(crate) use run::{export, import};
+pub use sum::profile_of;
 pub use write::{Format, write};
 
 use error::Fault;
 use json::JsonTokens;
 use msgpack::MsgpackTokens;
-use source::{FileInput, Input, Source, WINDOW_BYTES};
+use source::{FileInput, Input, Source, WINDOW_BYTES, unpacked};
 
-/// Reads and checks the file at `path`, whichever of the two formats it holds.
+/// Reads and checks the file at `path`, whichever of the two formats it holds, compressed or not.
 ///
 /// A part of the file is in memory at a time.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
@@ -41,7 +45,7 @@ pub fn read(path: &Path) -> Result<Profile, ReadError> {
 /// The same; `watch` is told now and then how many bytes have been read.
 pub fn read_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<Profile, ReadError> {
     let unreadable = |source| ReadError::Io { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = File::open(path).and_then(unpacked).map_err(unreadable)?;
     let mut input = FileInput { file, bytes: 0, watch, error: None };
     let result = load(&mut input, WINDOW_BYTES);
     match input.error {

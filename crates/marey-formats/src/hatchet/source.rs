@@ -3,6 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use flate2::read::MultiGzDecoder;
+
+use crate::input::GZIP;
+
 /// Bytes of a file in memory at a time, where no single word is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
@@ -23,12 +27,21 @@ impl Input for &[u8] {
 
 /// A file that ends where it cannot be read, and says so afterwards.
 pub(super) struct FileInput<'a> {
-    pub(super) file: File,
-    /// Bytes read so far.
+    pub(super) file: Box<dyn Read>,
+    /// Bytes read so far, unpacked.
     pub(super) bytes: u64,
     /// Who is told of them.
     pub(super) watch: &'a mut dyn FnMut(u64),
     pub(super) error: Option<io::Error>,
+}
+
+/// The content of a file, which may be compressed.
+pub(super) fn unpacked(mut file: File) -> io::Result<Box<dyn Read>> {
+    let mut magic = Vec::new();
+    (&mut file).take(GZIP.len() as u64).read_to_end(&mut magic)?;
+    let is_packed = magic == GZIP;
+    let content = io::Cursor::new(magic).chain(file);
+    Ok(if is_packed { Box::new(MultiGzDecoder::new(content)) } else { Box::new(content) })
 }
 
 impl Input for FileInput<'_> {

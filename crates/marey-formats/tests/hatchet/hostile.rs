@@ -244,6 +244,7 @@ fn folder(path: &str) -> PathBuf {
 fn files(path: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(path)).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
     files.sort();
     files
 }

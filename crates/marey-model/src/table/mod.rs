@@ -30,8 +30,25 @@ pub struct Column {
     pub kind: ColumnKind,
     /// Whether a row may have no value here.
     pub is_nullable: bool,
+    /// The table whose ids it holds.
+    pub refers: Option<Target>,
     /// What the value means, in a sentence.
     pub doc: &'static str,
+}
+
+/// A table whose rows others refer to, by its column `id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Texts.
+    Strings,
+    /// The calling-context tree.
+    Contexts,
+    /// Arguments of events.
+    Args,
+    /// Processes.
+    Processes,
+    /// Threads.
+    Threads,
 }
 
 /// The type of a column.
@@ -55,6 +72,8 @@ pub enum ColumnKind {
     Bytes,
     /// A list of real numbers.
     Reals,
+    /// A list of whole numbers of 64 bits with a sign.
+    Ints,
 }
 
 impl ColumnKind {
@@ -69,9 +88,20 @@ impl ColumnKind {
             Self::Text => "VARCHAR",
             Self::Bytes => "BLOB",
             Self::Reals => "DOUBLE[]",
+            Self::Ints => "BIGINT[]",
         }
     }
 }
+
+impl Column {
+    /// Whether it holds moments, not lengths of time.
+    pub fn is_moment(&self) -> bool {
+        self.kind == ColumnKind::Nanos && MOMENTS.contains(&self.name)
+    }
+}
+
+/// The names of columns that hold moments.
+const MOMENTS: &[&str] = &["start_nanos", "end_nanos", "time_nanos", "created_nanos"];
 
 impl Table {
     /// The position of a column.
@@ -82,12 +112,22 @@ impl Table {
 
 /// A column that always has a value.
 pub const fn column(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
-    Column { name, kind, is_nullable: false, doc }
+    Column { name, kind, is_nullable: false, refers: None, doc }
 }
 
 /// A column that may have none.
 pub const fn maybe(name: &'static str, kind: ColumnKind, doc: &'static str) -> Column {
-    Column { name, kind, is_nullable: true, doc }
+    Column { name, kind, is_nullable: true, refers: None, doc }
+}
+
+/// An id of another table's row.
+pub const fn id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
+    Column { name, kind: ColumnKind::Id, is_nullable: false, refers: Some(target), doc }
+}
+
+/// An id of another table's row, if there is one.
+pub const fn maybe_id_of(target: Target, name: &'static str, doc: &'static str) -> Column {
+    Column { name, kind: ColumnKind::Id, is_nullable: true, refers: Some(target), doc }
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ pub(super) struct Lookups {
     pool: Arc<dyn MemoryPool>,
     columns: [OnceLock<Column>; Lookup::ALL.len()],
     firsts: [OnceLock<Column>; Lookup::ALL.len()],
+    arg_texts: OnceLock<Column>,
 }
 
 struct Column {
@@ -62,7 +63,13 @@ struct Column {
 
 impl Lookups {
     pub(super) fn new(run: Arc<Run>, pool: Arc<dyn MemoryPool>) -> Self {
-        Self { run, pool, columns: Default::default(), firsts: Default::default() }
+        Self {
+            run,
+            pool,
+            columns: Default::default(),
+            firsts: Default::default(),
+            arg_texts: OnceLock::new(),
+        }
     }
 
     /// The value of each id, from 0; null where there is none.
@@ -90,6 +97,16 @@ impl Lookups {
         })
     }
 
+    /// The text of each id of arguments, with gaps for their numbers.
+    pub(super) fn arg_texts(&self) -> Result<&ArrayRef> {
+        self.kept(&self.arg_texts, || self.by_id(&stored::ARGS, "text"))
+    }
+
+    /// Accounts for what is being made of the columns.
+    pub(super) fn reservation(&self, made: &'static str) -> MemoryReservation {
+        MemoryConsumer::new(made).register(&self.pool)
+    }
+
     fn kept<'a>(
         &self,
         cell: &'a OnceLock<Column>,
@@ -99,7 +116,7 @@ impl Lookups {
             return Ok(&column.values);
         }
         let values = read()?;
-        let reservation = MemoryConsumer::new("names").register(&self.pool);
+        let reservation = self.reservation("names");
         reservation.try_grow(values.get_array_memory_size())?;
         Ok(&cell.get_or_init(|| Column { values, _reservation: reservation }).values)
     }
@@ -137,7 +154,7 @@ impl Lookups {
         let parents = self.by_id(&stored::CONTEXTS, "parent_id")?;
         let (name_ids, parents) =
             (name_ids.as_primitive::<UInt32Type>(), parents.as_primitive::<UInt32Type>());
-        let reservation = MemoryConsumer::new("paths").register(&self.pool);
+        let reservation = self.reservation("paths");
         let mut paths = StringViewBuilder::new().with_fixed_block_size(PATH_BLOCK_BYTES);
         let mut path = Vec::new();
         for context in 0..parents.len() {

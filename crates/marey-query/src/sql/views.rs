@@ -16,7 +16,17 @@ pub(super) fn definition(view: &str) -> &'static str {
         "top" => include_str!("../../sql/top.sql"),
         "steps" => include_str!("../../sql/steps.sql"),
         "counters" => include_str!("../../sql/counters.sql"),
+        "gpu_activities" => include_str!("../../sql/gpu_activities.sql"),
         "kernels" => include_str!("../../sql/kernels.sql"),
+        "collectives" => include_str!("../../sql/collectives.sql"),
+        "async_spans" => include_str!("../../sql/async_spans.sql"),
+        "instants" => include_str!("../../sql/instants.sql"),
+        "flows" => include_str!("../../sql/flows.sql"),
+        "samples" => include_str!("../../sql/samples.sql"),
+        "memory_events" => include_str!("../../sql/memory_events.sql"),
+        "memory_snapshots" => include_str!("../../sql/memory_snapshots.sql"),
+        "devices" => include_str!("../../sql/devices.sql"),
+        "metadata" => include_str!("../../sql/metadata.sql"),
         other => unreachable!("the view `{other}` is declared, but has no SQL"),
     }
 }

@@ -49,7 +49,7 @@ fn a_wrong_name_names_the_nearest() {
     let joined = "SELECT zzz FROM strings a JOIN strings b ON a.id = b.id";
     assert_eq!(said(&run, joined).1, "the columns are id, text");
     let (_, hint) = said(&run, "SELECT * FROM zzz");
-    assert!(hint.starts_with("the tables are contexts, counters, "), "{hint}");
+    assert!(hint.starts_with("the tables are args, async_spans, "), "{hint}");
     let (_, hint) = said(&run, "SELECT zzz FROM strings");
     assert_eq!(hint, "the columns are id, text");
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use crate::imported::imported;
 use crate::run::{Span, TestRun};
 
 #[test]
@@ -22,6 +23,29 @@ fn ids_that_are_not_there_stand_for_nothing() {
     assert_eq!(run.value("SELECT name(CAST(4 AS BIGINT)), name(9999999999)"), "backward | null");
     let some = "SELECT name(value) IS NULL FROM generate_series(7, 10)";
     assert_eq!(run.rows(some), ["false", "false", "true", "true"]);
+}
+
+#[test]
+fn arguments_are_put_together_and_taken_apart() {
+    let run = imported();
+    let put =
+        "SELECT args(0, make_array(8)), args(0, NULL), args(NULL, make_array(8)), args(99, NULL)";
+    assert_eq!(
+        run.value(put),
+        r##"{"bytes":8,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | null | null"##
+    );
+    let taken = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
+    assert_eq!(run.value(taken), "64 | a \"#1\" | null | null");
+    let by_key = "SELECT sum(CAST(arg(args, 'bytes') AS BIGINT)) FROM gpu_activities WHERE arg(args, 'why') = 'pinned'";
+    assert_eq!(run.value(by_key), "4096");
+    assert_eq!(
+        run.value("SELECT arg(properties, 'numSms'), arg('[1]', 'a'), arg(NULL, 'a') FROM devices"),
+        "132 | null | null"
+    );
+    for wrong in ["args(1)", "args('a', NULL)", "args(1, 2)"] {
+        let error = run.error(&format!("SELECT {wrong}")).to_string();
+        assert!(error.contains("args(args_id, arg_numbers)"), "{error}");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn our_functions_are_documented_with_queries_that_run() {
     let sql = "SELECT name, kind, description <> '' AND syntax <> '', example FROM information_schema.functions \
         WHERE section = 'marey' ORDER BY name";
     let ours = run.rows(sql);
-    assert_eq!(ours.len(), 17, "{ours:?}");
+    assert_eq!(ours.len(), 19, "{ours:?}");
     for row in ours {
         let [name, _, is_described, example] =
             row.splitn(4, " | ").collect::<Vec<_>>().try_into().unwrap();
@@ -89,7 +89,7 @@ fn names_are_there_for_completion() {
     let names = run.database.names();
     let spans = names.tables.iter().find(|table| table.name == "spans").unwrap();
     assert_eq!((spans.schema, spans.columns[0]), ("main", "name"));
-    for name in ["union_nanos", "name", "quantile", "self_nanos", "sum", "generate_series"] {
+    for name in ["union_nanos", "arg", "name", "quantile", "self_nanos", "sum", "generate_series"] {
         assert!(names.functions.iter().any(|function| function == name), "{name}");
     }
     assert!(names.keywords.contains(&"SELECT"));

@@ -5,6 +5,7 @@
 mod answers;
 mod errors;
 mod functions;
+mod imported;
 mod information;
 mod limits;
 mod rules;

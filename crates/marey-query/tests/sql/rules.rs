@@ -7,6 +7,7 @@ use marey_model::table::stored::STRINGS;
 use marey_query::sql::{Database, Limits};
 use proptest::prelude::*;
 
+use crate::imported::imported;
 use crate::run::{CONTEXTS, Folder, Span, TEXTS, TestRun, rows, write_run};
 
 /// The physical plan.
@@ -34,6 +35,36 @@ fn groups_of_names_are_groups_of_ids() {
         ["step/forward | 3"]
     );
     assert_eq!(run.value("SELECT count(DISTINCT path), count(DISTINCT name), count(DISTINCT context_id) FROM spans"), "5 | 6 | 6");
+}
+
+#[test]
+fn names_of_every_view_are_grouped_and_asked_by_ids() {
+    let run = imported();
+    let texts = [
+        ("spans", "category"),
+        ("gpu_activities", "name"),
+        ("kernels", "name"),
+        ("kernels", "path"),
+        ("collectives", "process_group"),
+        ("async_spans", "track"),
+        ("instants", "thread"),
+        ("flows", "category"),
+        ("samples", "path"),
+        ("memory_events", "path"),
+        ("memory_snapshots", "path"),
+        ("metadata", "thread"),
+    ];
+    for (view, text) in texts {
+        let grouped = plan(&run, &format!("SELECT {text}, count(*) FROM {view} GROUP BY {text}"));
+        let is_by_id = ["gby=[__id_of_", "gby=[first_id_with_same_text("];
+        assert!(is_by_id.iter().any(|by| grouped.contains(by)), "{view}: {grouped}");
+        let asked = plan(&run, &format!("SELECT count(*) FROM {view} WHERE {text} LIKE '%a%'"));
+        assert!(!asked.contains("LIKE"), "{view}: {asked}");
+    }
+    assert_eq!(
+        run.sorted_rows("SELECT thread, count(*) FROM samples GROUP BY thread"),
+        ["main | 1", "null | 1"]
+    );
 }
 
 #[test]
@@ -157,6 +188,12 @@ fn rows_are_sorted_before_they_get_names() {
     assert_eq!(run.rows(sql), ["step | step | 600", "step | step | 500"]);
     let plan = plan(&run, sql);
     assert!(plan.find("name(name_id@").unwrap() < plan.find("SortExec: TopK").unwrap(), "{plan}");
+    let args = "SELECT args FROM gpu_activities ORDER BY duration_nanos LIMIT 1";
+    let with_args = self::plan(&run, args);
+    assert!(
+        with_args.find("args(").unwrap() < with_args.find("SortExec: TopK").unwrap(),
+        "{with_args}"
+    );
     let by_name = "SELECT name FROM spans ORDER BY name DESC LIMIT 3";
     assert_eq!(run.rows(by_name), ["step/forward", "step", "step"]);
 }

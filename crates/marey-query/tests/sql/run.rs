@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
-    StringArray, UInt32Array, UInt64Array,
+    StringArray, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::datatypes::Float64Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use marey_model::sketch::Sketch;
 use marey_model::table::{Table, stored};
 use marey_query::sql::{Database, Limits, SqlError};
-use marey_store::{Manifest, PartWriter, Run, WrittenPart, arrow_schema};
+use marey_store::{Assembler, Manifest, PartWriter, Run, WrittenPart, arrow_schema};
 
 /// A folder that goes when the test is over.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -35,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-/// A part of each table is written for every batch.
+/// A part of each table is written for every batch. The last columns are null where a batch has fewer.
 pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRef>)]) -> Run {
     let mut manifest = Manifest::new();
     manifest.next.part = batches.len() as u32;
@@ -43,9 +43,11 @@ pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRe
         .zip(batches)
         .map(|(number, (table, columns))| {
             let mut writer = PartWriter::create(&folder.0, table, number).unwrap();
-            writer
-                .write(&RecordBatch::try_new(arrow_schema(table), columns.clone()).unwrap())
-                .unwrap();
+            let (schema, mut columns) = (arrow_schema(table), columns.clone());
+            let rows = columns[0].len();
+            let missing = schema.fields()[columns.len()..].iter();
+            columns.extend(missing.map(|field| new_null_array(field.data_type(), rows)));
+            writer.write(&RecordBatch::try_new(schema, columns).unwrap()).unwrap();
             let part = writer.finish().unwrap();
             manifest.list(&part, None);
             part
@@ -77,6 +79,19 @@ impl TestRun {
     fn limited(spans: &[Span], memory_bytes: usize) -> Self {
         let folder = Folder::new();
         let run = write_run(&folder, &tables(spans));
+        Self::open(run, folder, memory_bytes)
+    }
+
+    /// A run as an importer makes it.
+    pub(crate) fn assembled(memory_bytes: usize, add_all: impl FnOnce(&mut Assembler)) -> Self {
+        let folder = Folder::new();
+        let mut assembler = Assembler::new(&folder.0);
+        add_all(&mut assembler);
+        assembler.finish(None).unwrap();
+        Self::open(Run::open(&folder.0).unwrap(), folder, memory_bytes)
+    }
+
+    fn open(run: Run, folder: Folder, memory_bytes: usize) -> Self {
         let limits = Limits { memory_bytes, threads: 2 };
         Self { database: Database::open(Arc::new(run), limits).unwrap(), folder }
     }

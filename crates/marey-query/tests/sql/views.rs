@@ -1,9 +1,16 @@
 //! The views have the columns that are declared, and the rows that the run has.
 
-use arrow::datatypes::{DataType, Field};
-use marey_model::table::{ColumnKind, view};
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::run::TestRun;
+use arrow::datatypes::{DataType, Field};
+use marey_model::args::NewArgs;
+use marey_model::table::{Column, ColumnKind, Table, view};
+use marey_query::sql::{Database, Limits, SqlError};
+use marey_store::{NewProcess, Run, Slice};
+
+use crate::imported::{imported, slice};
+use crate::run::{TestRun, rows};
 
 fn sql_type(kind: ColumnKind) -> DataType {
     match kind {
@@ -15,14 +22,39 @@ fn sql_type(kind: ColumnKind) -> DataType {
         ColumnKind::Text => DataType::Utf8View,
         ColumnKind::Bytes => DataType::Binary,
         ColumnKind::Reals => DataType::new_list(DataType::Float64, true),
+        ColumnKind::Ints => DataType::new_list(DataType::Int64, true),
     }
 }
 
 #[test]
 fn each_view_has_the_columns_that_are_declared() {
-    let run = TestRun::new();
+    for run in [TestRun::new(), imported()] {
+        for view in view::ALL {
+            has_declared_columns(&run.database, view);
+        }
+    }
+}
+
+/// A run of an earlier version: what its tables lack is null, and the tables that it lacks are empty.
+#[test]
+fn old_runs_have_every_view() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runs/version-1.marey");
+    let run = Arc::new(Run::open(&path).unwrap());
+    let database = Database::open(run, Limits::default()).unwrap();
     for view in view::ALL {
-        let answer = run.database.query(&format!("SELECT * FROM {}", view.name), None).unwrap();
+        has_declared_columns(&database, view);
+    }
+    let counted =
+        "SELECT count(*) > 0, count(category), count(correlation_id), count(args) FROM spans";
+    assert_eq!(rows(&database, counted).unwrap(), ["true | 0 | 0 | 0"]);
+    assert!(rows(&database, "SELECT * FROM gpu_activities").unwrap().is_empty());
+}
+
+/// Each of them by its name, so that none needs quotes.
+fn has_declared_columns(database: &Database, view: &Table) {
+    let names: Vec<_> = view.columns.iter().map(|column| column.name).collect();
+    for columns in ["*", &names.join(", ")] {
+        let answer = database.query(&format!("SELECT {columns} FROM {}", view.name), None).unwrap();
         let schema = answer.schema();
         let found: Vec<_> = schema
             .fields()
@@ -33,9 +65,8 @@ fn each_view_has_the_columns_that_are_declared() {
             view.columns.iter().map(|column| (column.name, sql_type(column.kind))).collect();
         assert_eq!(found, declared, "{}", view.name);
         // An id may have no row as far as the engine knows, so it can only tell the other way.
-        let is_right = |(field, column): (&std::sync::Arc<Field>, &marey_model::table::Column)| {
-            field.is_nullable() || !column.is_nullable
-        };
+        let is_right =
+            |(field, column): (&Arc<Field>, &Column)| field.is_nullable() || !column.is_nullable;
         assert!(schema.fields().iter().zip(view.columns).all(is_right), "{}", view.name);
         for batch in answer {
             for (array, column) in batch.unwrap().columns().iter().zip(view.columns) {
@@ -51,15 +82,145 @@ fn each_view_has_the_columns_that_are_declared() {
 }
 
 #[test]
+fn imported_spans_have_what_the_file_says_of_them() {
+    let run = imported();
+    let sql = "SELECT name, kind, category, correlation_id, external_id, args FROM spans ORDER BY start_nanos";
+    assert_eq!(
+        run.rows(sql),
+        [
+            r##"aten::mm | operator | cpu_op | null | 5 | {"bytes":64,"why":"a \"#1\""}"##,
+            "cudaLaunchKernel | runtime | null | 7 | null | null",
+        ]
+    );
+}
+
+#[test]
+fn activities_of_devices_say_who_launched_them() {
+    let run = imported();
+    assert_eq!(
+        run.rows("SELECT * FROM gpu_activities ORDER BY start_nanos"),
+        [
+            r#"gemm | kernel | 1050 | 1080 | 30 | 0 | 7 | aten::mm | 4,2,1 | 128,1,1 | 32 | 1024 | null | null | kernel | 7 | 5 | 40 | 1 | 0 | 3 | {"bytes":0,"why":"queued"}"#,
+            r#"Memcpy HtoD | memcpy | 1090 | 1120 | 30 | 0 | 4294967295 | null | null | null | null | null | 4096 | null | kernel | null | null | 40 | 1 | 0 | null | {"bytes":4096,"why":"pinned"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM kernels"),
+        [
+            r#"gemm | 1050 | 1080 | 30 | 0 | 7 | aten::mm | 4,2,1 | 128,1,1 | 32 | 1024 | null | kernel | 7 | 5 | 40 | 1 | 0 | 3 | {"bytes":0,"why":"queued"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM collectives ORDER BY start_nanos"),
+        [
+            r#"allreduce | dp | 8 | 3 | 1040 | 1100 | 60 | 1035 | completed | false | Float | 1024 | 1024 | 0 | 9 | null | 40 | 1 | 0 | null | {"bytes":4,"why":"c"}"#,
+            "send | dp | null | null | 1041 | null | null | null | scheduled | true | null | null | null | null | null | null | 40 | 1 | 0 | null | null",
+        ]
+    );
+}
+
+#[test]
+fn what_is_beside_the_stacks_has_names() {
+    let run = imported();
+    assert_eq!(
+        run.rows("SELECT * FROM async_spans"),
+        [
+            r#"decode | request 1 | 1005 | 1505 | 500 | true | serve | 40 | 1 | 0 | {"bytes":1,"why":"r"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM instants ORDER BY time_nanos"),
+        [
+            r#"1020 | mark | thread | null | main | 40 | 1 | 0 | 0 | {"bytes":2,"why":"m"}"#,
+            "1030 | mark | global | null | null | 40 | 1 | 0 | null | null",
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM flows"),
+        [
+            r#"1015 | fwdbwd | 18446744073709551615 | start | true | fwdbwd | main | 40 | 1 | 0 | 0 | {"bytes":3,"why":"f"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM samples ORDER BY name"),
+        [
+            r#"1100 | cpu (ns) | 250.0 | 250 | null | null | main.py/f | 2 | main | 40 | 1 | 0 | 0 | 2 | {"bytes":5,"why":"s"}"#,
+            "null | load | 0.5 | null | null | null | main.py | 1 | null | 40 | 1 | 0 | null | 1 | null",
+        ]
+    );
+}
+
+#[test]
+fn memory_devices_and_metadata_say_whose_they_are() {
+    let run = imported();
+    assert_eq!(
+        run.rows("SELECT * FROM memory_events"),
+        [
+            r#"1060 | alloc | 512 | cuda | 0 | 0 | 18446744073709551615 | 1024 | 2048 | null | cpu_instant_event | null | 40 | 1 | 0 | null | null | {"bytes":6,"why":"a"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM memory_snapshots"),
+        [
+            r#"1200 | active_allocated | 512 | 500 | 4608 | 0 | null | 4096 | 2048 | small | null | 40 | 1 | 0 | null | {"bytes":7,"why":"b"}"#,
+        ]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM devices"),
+        [r#"0 | H100 | CUDA | {"numSms":132} | 40 | 1 | 0"#,]
+    );
+    assert_eq!(
+        run.rows("SELECT * FROM metadata ORDER BY key"),
+        [
+            "schemaVersion | 1 | null | 40 | 1 | 0 | null",
+            r#"thread_sort_index | {"sort_index":2} | main | 40 | 1 | 0 | 0"#,
+        ]
+    );
+}
+
+#[test]
+fn arguments_are_read_only_where_they_are_asked_for() {
+    let run = imported();
+    let table = run.folder.0.join("tables/args");
+    for part in std::fs::read_dir(&table).unwrap() {
+        let path = part.unwrap().path();
+        std::fs::write(path, "nothing of a table").unwrap(); // in place: it is open already
+    }
+    let plan = run.rows("EXPLAIN SELECT name, category FROM spans").join("\n");
+    assert!(!plan.contains("arg"), "{plan}");
+    assert_eq!(run.value("SELECT count(*), count(name), count(path) FROM spans"), "2 | 2 | 2");
+    assert!(matches!(run.error("SELECT args FROM spans"), SqlError::Store(_)));
+}
+
+#[test]
+fn arguments_that_many_rows_share_count_for_each() {
+    let run = TestRun::assembled(16 << 20, |run| {
+        let process = run.process(NewProcess::default());
+        let thread = run.thread(process, 1, "main");
+        let mut long = NewArgs::default();
+        long.text("stack", &"f;".repeat(1 << 17));
+        let args = run.args(&mut long).unwrap();
+        for number in 0..100 {
+            let span = slice(run, thread, 20 * number, "f");
+            run.add_slice(Slice { args: args.clone(), ..span }).unwrap();
+        }
+    });
+    assert_eq!(run.value("SELECT count(*) FROM spans"), "100");
+    let long = "SELECT max(length(args)) FROM spans";
+    assert_eq!(run.value(&format!("{long} WHERE start_nanos < 100")), "262156");
+    assert!(matches!(run.error(long), SqlError::Memory { .. }));
+}
+
+#[test]
 fn spans_have_names() {
     let run = TestRun::new();
     assert_eq!(
         run.rows("SELECT * FROM spans ORDER BY start_nanos LIMIT 4"),
         [
-            "step | step | 1000 | 1500 | 500 | 50 | step | 1 | main | 100 | 0 | 0 | false | 0 | 0 | 1 | 1",
-            "forward | module | 1010 | 1210 | 200 | 50 | step/forward | 2 | main | 100 | 0 | 0 | false | 0 | 0 | 2 | 2",
-            "attn/qk | operator | 1020 | 1170 | 150 | 150 | step/forward/attn/qk | 3 | main | 100 | 0 | 0 | false | 0 | 0 | 3 | 3",
-            "backward | scope | 1220 | 1470 | 250 | 250 | step/backward | 2 | main | 100 | 0 | 0 | false | 0 | 0 | 4 | 4",
+            "step | step | 1000 | 1500 | 500 | 50 | step | 1 | main | 100 | 0 | 0 | false | null | null | null | 0 | 0 | 1 | 1 | null",
+            "forward | module | 1010 | 1210 | 200 | 50 | step/forward | 2 | main | 100 | 0 | 0 | false | null | null | null | 0 | 0 | 2 | 2 | null",
+            "attn/qk | operator | 1020 | 1170 | 150 | 150 | step/forward/attn/qk | 3 | main | 100 | 0 | 0 | false | null | null | null | 0 | 0 | 3 | 3 | null",
+            "backward | scope | 1220 | 1470 | 250 | 250 | step/backward | 2 | main | 100 | 0 | 0 | false | null | null | null | 0 | 0 | 4 | 4 | null",
         ]
     );
 }
@@ -114,8 +275,8 @@ fn steps_counters_and_kernels_say_where_they_were() {
     assert_eq!(
         run.rows("SELECT * FROM kernels ORDER BY start_nanos"),
         [
-            "gemm | 1050 | 1150 | 100 | 0 | 7 | step/forward | 4,2,1 | 128,1,1 | 32 | 1024 | 11 | null | 100 | 0 | 0 | 2",
-            "gemm | 1200 | 1250 | 50 | 0 | 7 | null | null | null | null | null | null | null | 101 | null | 1 | null",
+            "gemm | 1050 | 1150 | 100 | 0 | 7 | step/forward | 4,2,1 | 128,1,1 | 32 | 1024 | null | null | 11 | null | 100 | 0 | 0 | 2 | null",
+            "gemm | 1200 | 1250 | 50 | 0 | 7 | null | null | null | null | null | null | null | null | null | 101 | null | 1 | null | null",
         ]
     );
 }

@@ -3,13 +3,15 @@
 use marey_model::profile::Process;
 use marey_model::table::stored;
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
 
 use super::clock::Clock;
-use super::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use super::outline::Outline;
-use super::parts::{self, Parts};
 use super::sessions::Session;
+use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
+use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
 
 /// The process of a spool. One that was torn in its first frame has only its name to tell the `pid`.
@@ -74,6 +76,8 @@ fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
         maybe_reals([overhead.map(|cost| cost.scope_nanos)].into_iter()),
         maybe_ints([overhead.map(|cost| int(cost.recording_nanos))].into_iter()),
         maybe_ints([overhead.map(|cost| int(cost.flushing_nanos))].into_iter()),
+        Arc::new(StringArray::new_null(1)),
+        maybe_ints([None].into_iter()),
     ]
 }
 

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use marey_model::sketch::Sketch;
 use marey_model::spool::{Frame, SessionEvent, Span, Value};
 
 use super::clock::Clock;
 use super::inside::Inside;
-use super::outline::{NO_PLACE, Outline};
-use super::rollup::{Rollup, Summand, Sums};
+use super::outline::Outline;
 use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, bit};
-use super::sort::Sorter;
 use crate::StoreError;
+use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
+use crate::sort::Sorter;
 
 /// The spans and values of a spool so far.
 #[derive(Debug)]
@@ -45,13 +44,6 @@ pub(super) struct Gathered {
     pub(super) rollup: Rollup,
     pub(super) spans: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
-}
-
-/// The sums of a place over the whole spool.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Whole {
-    pub(super) sums: Sums,
-    pub(super) sketch: Sketch,
 }
 
 /// What many spans have in common.
@@ -231,14 +223,6 @@ impl<'a> Events<'a> {
         let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.line);
         let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.line);
         (start_nanos, end_nanos.saturating_sub(start_nanos).max(0))
-    }
-}
-
-impl Whole {
-    fn add(&mut self, duration_nanos: i64, children_nanos: i64) {
-        self.sums.count_one(duration_nanos);
-        self.sums.add(duration_nanos, children_nanos);
-        self.sketch.add(duration_nanos.cast_unsigned());
     }
 }
 

@@ -2,22 +2,17 @@
 //!
 //! Each spool is read twice ([`spool`]): once for what must be known first (clocks, names, threads:
 //! [`outline`]), once for its spans and values ([`events`]). These are sorted by time, in a file
-//! where there are many ([`sort`]), so memory does not grow with the length of a recording. What is
+//! where there are many ([`crate::sort`]), so memory does not grow with the length of a recording. What is
 //! written becomes part of the run at one stroke, after which the spool goes.
 
 mod about;
 mod clock;
-mod columns;
 mod events;
 mod inside;
 mod meter;
-mod names;
 mod outline;
-mod parts;
-mod rollup;
 mod rows;
 mod sessions;
-mod sort;
 mod spool;
 mod uncollected;
 mod write;
@@ -36,10 +31,10 @@ use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
 use self::meter::Meter;
-use self::names::Names;
-use self::parts::Parts;
 use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
+use crate::names::Names;
+use crate::parts::{self, Parts};
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
 
 /// Spools are published together until they are this long, so that a run of many small ones is not
@@ -125,14 +120,14 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
 }
 
 /// A run that is being collected.
-struct Collector<'a> {
+struct Collector {
     manifest: Manifest,
     names: Names,
     /// What was lost, by process.
     losses: BTreeMap<u32, Vec<(String, u64)>>,
     /// Ids of the threads of each process, in the order in which they came.
     threads: BTreeMap<u32, Vec<u32>>,
-    parts: Parts<'a>,
+    parts: Parts,
     collected: Collected,
     /// Bytes of spools that are not published yet.
     waiting_bytes: u64,
@@ -140,13 +135,13 @@ struct Collector<'a> {
     removable: Vec<Source>,
 }
 
-impl<'a> Collector<'a> {
-    fn new(path: &'a Path) -> Result<Self, StoreError> {
+impl Collector {
+    fn new(path: &Path) -> Result<Self, StoreError> {
         let manifest = Manifest::read(path)?;
         let is_first = manifest.is_none();
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
-            parts: Parts { run: path, next: manifest.next.part, written: Vec::new() },
+            parts: Parts::new(path, manifest.next.part, true),
             manifest,
             names: Names::new(),
             losses: BTreeMap::new(),
@@ -235,7 +230,7 @@ impl<'a> Collector<'a> {
 
     /// Makes what was collected part of the run, and removes what is in its tables now.
     fn publish(&mut self) -> Result<(), StoreError> {
-        let run = self.parts.run;
+        let run = self.parts.run.clone();
         let next = self.manifest.next;
         let texts = self.names.text_columns(next.strings);
         parts::write(&stored::STRINGS, texts, None, &mut self.parts)?;
@@ -245,7 +240,7 @@ impl<'a> Collector<'a> {
         let manifest = &mut self.manifest;
         manifest.next.strings = self.names.text_count();
         manifest.next.contexts = self.names.context_count();
-        manifest.next.part = self.parts.next;
+        manifest.next.part = self.parts.next();
         manifest.losses.clear();
         for (cause, count) in self.losses.values().flatten() {
             let sum = manifest.losses.entry(cause.clone()).or_default();
@@ -255,7 +250,7 @@ impl<'a> Collector<'a> {
         for (part, process) in &written {
             manifest.list(part, *process);
         }
-        manifest.publish(run, written.into_iter().map(|(part, _)| part).collect())?;
+        manifest.publish(&run, written.into_iter().map(|(part, _)| part).collect())?;
 
         self.waiting_bytes = 0;
         let removable = std::mem::take(&mut self.removable);

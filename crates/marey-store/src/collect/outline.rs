@@ -7,11 +7,9 @@ use marey_model::loss::LossCause;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Frame, NodeDef, Numbered};
 
-use super::names::{self, Names};
 use super::sessions::Sessions;
-
-/// Stands for no place.
-pub(super) const NO_PLACE: u32 = u32::MAX;
+use crate::names::{self, Names};
+use crate::rollup::NO_PLACE;
 
 /// What a spool says beside its spans and values.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
 
-use super::sort::Row;
+use crate::sort::Sortable;
 
 /// A span.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,10 @@ pub(super) struct ValueRow {
     pub(super) value: MetricValue,
 }
 
-impl Row for SpanRow {
-    fn time_nanos(&self) -> i64 {
+impl Sortable for SpanRow {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
         self.start_nanos
     }
 
@@ -57,8 +59,10 @@ impl Row for SpanRow {
     }
 }
 
-impl Row for ValueRow {
-    fn time_nanos(&self) -> i64 {
+impl Sortable for ValueRow {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
         self.time_nanos
     }
 

@@ -11,11 +11,11 @@ use super::about;
 use super::clock::Clock;
 use super::events::Events;
 use super::meter::Meter;
-use super::names::Names;
 use super::outline::Outline;
-use super::parts::Parts;
 use super::write::{self, Refs};
+use crate::names::Names;
 use crate::own::FileId;
+use crate::parts::Parts;
 use crate::{ProcessEntry, StoreError};
 
 /// A spool's file, as far as it is collected.
@@ -68,7 +68,7 @@ pub(super) fn collect(
     ids.name_threads(outline.threads.len());
     about::write(&outline, &clock, &process, &ids.threads, parts)?;
 
-    let mut events = Events::new(&outline, &clock, parts.run);
+    let mut events = Events::new(&outline, &clock, &parts.run);
     source.pass(&file, meter, |frame| events.add(frame))?;
     let refs = Refs {
         process: process.id,

@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, Float64Array, Float64Builder, ListBuilder, StringArray};
+use arrow::array::{
+    ArrayRef, Float64Array, Float64Builder, ListBuilder, StringArray, new_null_array,
+};
+use arrow::datatypes::DataType;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
-use super::columns::{bits, flags, ids, ints, maybe_ints};
-use super::events::{Gathered, Stamp, Whole};
+use super::events::{Gathered, Stamp};
 use super::meter::Meter;
 use super::outline::Place;
-use super::parts::{LazyPart, Parts};
-use super::rollup::{Rollup, Sums};
 use super::rows::{SpanRow, ValueRow};
-use super::sort::Sorter;
 use crate::StoreError;
+use crate::columns::{bits, flags, ids, ints, maybe_ints};
+use crate::parts::{LazyPart, Parts};
+use crate::sort::Sorter;
+use crate::sums::{self, Whose};
 
 /// Rows that are written at a time.
 const BATCH_ROWS: usize = 1 << 14;
@@ -39,64 +42,15 @@ pub(super) fn write(
 ) -> Result<(), StoreError> {
     let Gathered { stamps, wholes, rollup, spans, values } = gathered;
     meter.begin_writing(spans.rows() + values.rows());
-    write_rollups(&wholes, rollup, refs, parts)?;
+    let start_nanos = refs.start_nanos;
+    let whose = |place| {
+        let Place { context, name, .. } = refs.place(place);
+        Whose { thread: refs.thread(place), context, name, start_nanos }
+    };
+    sums::write(&wholes, rollup, whose, Some(refs.process), parts)?;
     drop(wholes);
     write_spans(spans, &stamps, refs, parts, meter)?;
     write_metrics(values, &stamps, refs, parts, meter)
-}
-
-/// The rows of each level, by the width of its buckets, then by time.
-fn write_rollups(
-    wholes: &[Whole],
-    rollup: Rollup,
-    refs: Refs,
-    parts: &mut Parts,
-) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(&stored::ROLLUPS);
-    let some: Vec<u32> =
-        (0..wholes.len() as u32).filter(|&place| wholes[place as usize].sums.count > 0).collect();
-    for places in some.chunks(BATCH_ROWS) {
-        let sums =
-            places.iter().map(|&place| (refs.start_nanos, place, wholes[place as usize].sums));
-        let sketches = places.iter().map(|&place| {
-            let mut bytes = Vec::new();
-            wholes[place as usize].sketch.encode(&mut bytes);
-            Some(bytes)
-        });
-        part.write(rollup_columns(0, sums, sketches.collect(), refs), parts)?;
-    }
-    rollup.finish(|shift, cells| {
-        cells.chunks(BATCH_ROWS).try_for_each(|cells| {
-            let sums = cells.iter().map(|cell| (cell.bucket << shift, cell.place, cell.sums));
-            let sketches = BinaryArray::new_null(cells.len());
-            part.write(rollup_columns(1 << shift, sums, sketches, refs), parts)
-        })
-    })?;
-    part.finish(Some(refs.process), parts)
-}
-
-/// Of rows with their bucket's start and their place.
-fn rollup_columns(
-    bucket_nanos: i64,
-    rows: impl Iterator<Item = (i64, u32, Sums)> + Clone,
-    sketches: BinaryArray,
-    refs: Refs,
-) -> Vec<ArrayRef> {
-    let places = rows.clone().map(|row| refs.place(row.1));
-    let sums = rows.clone().map(|row| row.2);
-    vec![
-        ints(rows.clone().map(|_| bucket_nanos)),
-        ints(rows.clone().map(|row| row.0)),
-        ids(rows.map(|row| refs.thread(row.1))),
-        ids(places.clone().map(|place| place.context)),
-        ids(places.map(|place| place.name)),
-        ints(sums.clone().map(|sums| sums.count)),
-        ints(sums.clone().map(|sums| sums.total_nanos)),
-        ints(sums.clone().map(|sums| sums.self_nanos)),
-        maybe_ints(sums.clone().map(|sums| sums.extremes_nanos.map(|extremes| extremes.0))),
-        maybe_ints(sums.map(|sums| sums.extremes_nanos.map(|extremes| extremes.1))),
-        Arc::new(sketches),
-    ]
 }
 
 /// Spans by their start, and the training steps among them.
@@ -135,7 +89,17 @@ fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef>
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::UInt64),
+        nulls(rows.len(), &DataType::UInt64),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
+}
+
+/// What is known of imported spans only.
+fn nulls(rows: usize, data_type: &DataType) -> ArrayRef {
+    new_null_array(data_type, rows)
 }
 
 /// Of steps before which there were `earlier` ones.

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod assemble;
 mod collect;
 mod hostile;
+mod merge;
 mod old_runs;
 mod pack;
 mod run;

@@ -131,7 +131,7 @@ fn each_broken_invariant_of_the_manifest_has_its_sentence() {
     let cases: [(Edit, &str); 9] = [
         (
             |m| m["next"]["part"] = json!(1),
-            "the number of `tables/contexts/part-1.parquet` is not below `next.part`",
+            "the number of `tables/args/part-1.parquet` is not below `next.part`",
         ),
         (
             |m| m["tables"]["spans"][0]["file"] = json!("../x.parquet"),
@@ -235,7 +235,7 @@ fn run_with(table: &'static Table) -> tempfile::TempDir {
 }
 
 const fn column(name: &'static str, kind: ColumnKind) -> Column {
-    Column { name, kind, is_nullable: false, doc: "" }
+    marey_model::table::column(name, kind, "")
 }
 
 #[test]

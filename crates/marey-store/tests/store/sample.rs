@@ -7,7 +7,7 @@ use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
     StringArray, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::Float64Type;
+use arrow::datatypes::{Float64Type, Int64Type};
 use marey_model::table::stored::ALL;
 use marey_model::table::{Column, ColumnKind, Table};
 use marey_store::{Manifest, PartWriter, Run, WrittenPart, arrow_schema};
@@ -45,6 +45,10 @@ fn values(column: &Column, numbers: &[usize]) -> ArrayRef {
         ColumnKind::Reals => {
             let lists = some.map(|n| n.map(|n| vec![Some(n as f64); n % 4]));
             Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+        }
+        ColumnKind::Ints => {
+            let lists = some.map(|n| n.map(|n| vec![Some(n.cast_signed() as i64); n % 4]));
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
         }
     }
 }

@@ -31,7 +31,7 @@ const ALL_ROWS: u64 = 0;
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct QueryArgs {
-    /// The run: a folder `NAME.marey`, or the one file of `marey pack`
+    /// The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
     #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     pub(super) run: PathBuf,
 

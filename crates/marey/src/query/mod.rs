@@ -1,12 +1,9 @@
 //! `marey query`: a run, asked in SQL.
 //!
-//! [`args`] says what is asked, [`write`] and [`table`] write the rows, [`file`] is where `-o` puts
-//! them, [`prompt`] asks the user, and [`interrupt`] is Ctrl-C.
+//! [`args`] says what is asked, [`write`] and [`table`] write the rows, and [`prompt`] asks the user.
 
 mod args;
-mod file;
 mod format;
-mod interrupt;
 mod prompt;
 mod sentence;
 mod table;
@@ -22,11 +19,12 @@ use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::QueryArgs;
 use args::Question;
-use file::OutFile;
 use format::Format;
 use table::{Look, Table};
 use write::{RowWriter, Sink};
 
+use crate::interrupt;
+use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Stop};
 use crate::runs;
 use crate::text::{Grouped, printable};
@@ -35,8 +33,8 @@ use crate::text::{Grouped, printable};
 pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let question = args.question(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
-    let run = Arc::new(runs::open(&args.run, output)?);
-    let database = Database::open(run, args.limits())?;
+    let (run, _folder) = runs::open(&args.run, output)?.into_parts();
+    let database = Database::open(Arc::new(run), args.limits())?;
     match question {
         Question::Prompt => prompt::Prompt::new(args, &database, format)?.run(output),
         Question::Sql(sql) => {

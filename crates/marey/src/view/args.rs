@@ -17,6 +17,7 @@ Examples:
   marey view --sort value -t 1% train.hatchet          What takes at least 1 %, the most first
   marey view -m total/ms,p99/us train.hatchet | less   Lines, as proton-viewer prints them
   marey view a.hatchet b.hatchet                       Side by side
+  marey view train.marey                               A run, summed up; so is trace.json.gz
   marey view --diff-profile before.hatchet after.hatchet
   marey view --json train.hatchet | jq .               For programs
 
@@ -34,7 +35,7 @@ const DEFAULT_LEVELS: usize = 100;
 #[command(infer_long_args = true, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ViewArgs {
-    /// Files to show, `.hatchet` or `.hatchet_msgpack`; several stand side by side
+    /// Profiles to show, runs, or files of other formats; several stand side by side
     #[arg(required_unless_present = "list_backends", value_name = "FILE")]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) files: Vec<PathBuf>,

@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
+use marey_formats::{Format, recognise_file};
+use marey_model::profile::Profile;
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
-use marey_store::{Run, StoreError};
+use marey_store::{Reader, Run, Window};
 
 use super::choose::{Choice, Chosen, Wanted, choose};
+use crate::foreign;
 use crate::output::Failure;
 use crate::progress::Progress;
+use crate::runs;
 use crate::text::{Grouped, printable, quoted};
 
 /// What the reader says it expects of a file's first word.
@@ -22,7 +26,7 @@ pub(super) struct Loaded<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: Graph,
     pub(super) metrics: Vec<Chosen>,
-    /// What should be known of the metrics, each in a line.
+    /// What should be known of the file and its metrics, each in a line.
     pub(super) notes: Vec<String>,
     /// Metrics that would suit as well as those.
     pub(super) more: usize,
@@ -32,9 +36,10 @@ pub(super) struct Loaded<'a> {
 
 impl<'a> Loaded<'a> {
     pub(super) fn new(file: &'a Path, wanted: &Wanted<'_>) -> Result<Self, Failure> {
-        let mut graph = open(file)?;
-        let Choice { metrics, notes, more } =
-            choose(&mut graph, wanted).map_err(|error| cannot_show(file, &error))?;
+        let (mut graph, mut notes) = open(file)?;
+        let choice = choose(&mut graph, wanted).map_err(|error| cannot_show(file, &error))?;
+        let Choice { metrics, notes: of_metrics, more } = choice;
+        notes.extend(of_metrics);
         Ok(Self { file, graph, metrics, notes, more, hidden: 0 })
     }
 
@@ -52,32 +57,50 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// The whole graph of a file.
-pub(super) fn open(file: &Path) -> Result<Graph, Failure> {
-    let mut reading = Progress::of_reading(file);
-    match hatchet::read_watched(file, &mut |bytes| reading.at(bytes)) {
-        Ok(profile) => Ok(Graph::new(profile)),
-        Err(error) => Err(Failure {
-            message: printable(&error.to_string()).into_owned(),
-            hint: run_hint(file).or_else(|| read_hint(&error).map(Into::into)),
-        }),
+/// The whole graph of a file, and what should be known of it, each in a line: of a profile, or of a run
+/// or anything that a run can be made of.
+pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
+    let profile = if is_profile(file) { read(file) } else { sum_up(file) };
+    profile.map(|(profile, notes)| (Graph::new(profile), notes))
+}
+
+/// Whether it can only be a profile. What can be read once only is not looked at.
+fn is_profile(file: &Path) -> bool {
+    let Ok(about) = file.metadata() else { return true };
+    if !about.is_file() {
+        return !about.is_dir();
+    }
+    match recognise_file(file) {
+        Ok(Some(format)) => matches!(format, Format::Hatchet | Format::HatchetMsgpack),
+        Ok(None) | Err(_) => Run::open(file).is_err(),
     }
 }
 
-/// What helps if the file is a run.
-fn run_hint(file: &Path) -> Option<String> {
-    let is_run = matches!(Run::open(file), Ok(_) | Err(StoreError::Uncollected { .. }));
-    is_run.then(|| format!("it is a run: `marey query {}`", printable(&file.to_string_lossy())))
+fn read(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
+    let mut reading = Progress::of_reading(file);
+    let profile = hatchet::read_watched(file, &mut |bytes| reading.at(bytes));
+    let profile = profile.map_err(|error| Failure {
+        message: printable(&error.to_string()).into_owned(),
+        hint: read_hint(&error),
+    })?;
+    Ok((profile, Vec::new()))
 }
 
-fn read_hint(error: &ReadError) -> Option<&'static str> {
+fn sum_up(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
+    let run = runs::open_quietly(file)?;
+    let reader = Reader::new(&run, Window::default()).map_err(Failure::from)?;
+    let profile = hatchet::profile_of(&reader).map_err(Failure::from)?;
+    Ok((profile, run.warnings()))
+}
+
+fn read_hint(error: &ReadError) -> Option<String> {
     let ReadError::Malformed { source: ParseError::Syntax { cause, .. }, .. } = error else {
         return None;
     };
     match cause {
-        Cause::NewerVersion { .. } => Some("update marey"),
+        Cause::NewerVersion { .. } => Some("update marey".to_owned()),
         Cause::NotAProfile | Cause::Trace | Cause::UnexpectedValue { expected: FIRST_WORD, .. } => {
-            Some("`marey view` reads .hatchet and .hatchet_msgpack files")
+            Some(foreign::readable())
         }
         _ => None,
     }

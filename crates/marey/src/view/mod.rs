@@ -53,12 +53,13 @@ fn list(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     for file in &args.files {
         match load::open(file) {
             Err(failure) => output.error(&failure)?,
-            Ok(graph) => {
+            Ok((graph, notes)) => {
                 if args.files.len() > 1 {
                     let name = output.paint.with(Style::Bold, quoted(file));
                     writeln!(output.data(), "{name}")?;
                 }
                 list::write(output.data(), &graph)?;
+                notes.into_iter().try_for_each(|note| output.warning(note))?;
             }
         }
     }

@@ -41,7 +41,9 @@ fn describe(process: &Process) -> String {
         command.push('…');
     }
     let rank = process.rank.map(|rank| format!("rank {rank}"));
-    let place = format!("pid {} on {}", process.pid, process.host);
+    let host = Some(&process.host).filter(|host| !host.is_empty());
+    let host = host.map_or_else(String::new, |host| format!(" on {host}"));
+    let place = format!("pid {}{host}", process.pid);
     let duration = Nanos(process.duration_nanos as f64).to_string();
     let command = Some(command).filter(|command| !command.is_empty());
     let parts: Vec<_> =

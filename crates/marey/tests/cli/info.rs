@@ -102,14 +102,14 @@ fn programs_get_json() {
 
 #[test]
 fn what_is_no_run_is_named() {
-    assert_snapshot!(transcript(&mut marey("info minimal.hatchet")), @r"
+    let folder = Folder::new(&[("notes.txt", "hello"), ("empty/x", "")]);
+    assert_snapshot!(transcript(&mut folder.marey("info notes.txt")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `minimal.hatchet` is no run: it is a profile
-    hint: show it with `marey view minimal.hatchet`
+    error: cannot read `notes.txt`: its content is of no known format
+    hint: marey reads its own runs and packs, and kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, hatchet, hatchet-msgpack, memory-snapshot, flight-recorder
     ");
-    let folder = Folder::new(&[("empty/x", "")]);
     assert_snapshot!(transcript(&mut folder.marey("info empty")), @r"
     exit code: 2
     --- stdout ---
@@ -128,7 +128,7 @@ fn help_of_info() {
     Usage: marey info [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, or the one file of `marey pack`
+      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
 
     Options:
           --json  Print one JSON object

@@ -5,9 +5,12 @@
 mod collect;
 mod diff;
 mod errors;
+mod export;
+mod import;
 mod info;
 mod lines;
 mod machines;
+mod merge;
 mod pack;
 mod query;
 mod recorded;

@@ -59,7 +59,7 @@ fn help_of_pack() {
     Usage: marey pack [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run, a folder `NAME.marey`
+      <RUN>  The run: a folder `NAME.marey`, or a file of another format
 
     Options:
       -o, --output <FILE>  File to write [default: RUN.zip, beside the run]

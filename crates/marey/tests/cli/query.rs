@@ -240,25 +240,11 @@ fn what_cannot_be_asked_is_an_error_with_a_hint() {
     ");
     let syntax = folder.query("SELECT name,, FROM spans", "");
     assert!(syntax.contains("error: ") && syntax.starts_with("exit code: 2\n"), "{syntax}");
-    assert_snapshot!(transcript(&mut marey("query minimal.hatchet x")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: `minimal.hatchet` is no run: it is a profile
-    hint: show it with `marey view minimal.hatchet`
-    ");
     assert_snapshot!(transcript(&mut marey("query absent.marey x")), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: cannot open `absent.marey`: No such file or directory (os error 2)
-    ");
-    assert_snapshot!(transcript(&mut folder.marey("view train.marey")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot read `train.marey`: Is a directory (os error 21)
-    hint: it is a run: `marey query train.marey`
     ");
     assert_snapshot!(transcript(&mut folder.marey("train.marey")), @r"
     exit code: 2
@@ -339,7 +325,7 @@ fn help_of_query() {
     Usage: marey query [OPTIONS] <RUN> [SQL]
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, or the one file of `marey pack`
+      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
       [SQL]  The query; `-` reads it from stdin [default: stdin if it is no terminal, else a prompt]
 
     Options:

@@ -24,6 +24,9 @@ fn help_shows_the_verbs_and_examples() {
       query        Ask a run in SQL
       info         Show what a run is
       schema       Show what tables and columns runs have
+      import       Make a run of files of other formats
+      export       Write a run as a file of another format
+      merge        Make one run of several
       pack         Make one file of a run
       collect      Make tables of what was recorded, now
       completions  Print the completions of a shell
@@ -40,6 +43,8 @@ fn help_shows_the_verbs_and_examples() {
       marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
       marey info train.marey                What a run is, and what it lacks
       marey query train.marey               Ask a run in SQL
+      marey info trace.json.gz              Files of other formats are taken as they are
+      marey export train.marey -f perfetto -o train.pftrace
     --- stderr ---
     ");
     assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));
@@ -55,7 +60,7 @@ fn help_of_view() {
     Usage: marey view [OPTIONS] [FILE]...
 
     Arguments:
-      [FILE]...  Files to show, `.hatchet` or `.hatchet_msgpack`; several stand side by side
+      [FILE]...  Profiles to show, runs, or files of other formats; several stand side by side
 
     Options:
       -l, --list                 List the metrics of the file
@@ -91,6 +96,7 @@ fn help_of_view() {
       marey view --sort value -t 1% train.hatchet          What takes at least 1 %, the most first
       marey view -m total/ms,p99/us train.hatchet | less   Lines, as proton-viewer prints them
       marey view a.hatchet b.hatchet                       Side by side
+      marey view train.marey                               A run, summed up; so is trace.json.gz
       marey view --diff-profile before.hatchet after.hatchet
       marey view --json train.hatchet | jq .               For programs
 

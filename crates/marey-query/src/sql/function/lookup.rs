@@ -130,7 +130,7 @@ impl ScalarUDFImpl for LookupFunction {
                 "SELECT path(context_id), sum(duration_nanos) FROM raw.spans GROUP BY 1"
             ),
             Lookup::Kind => documented!(
-                "What a context is: root, scope, state, module, operator, frame or step.",
+                "What a context is: root, scope, state, module, operator, frame, step or runtime.",
                 "kind(context_id)",
                 "SELECT kind(context_id), count(*) FROM raw.spans GROUP BY 1"
             ),
@@ -164,7 +164,7 @@ impl ScalarUDFImpl for LookupFunction {
 }
 
 /// The ids as rows to take: one that has no row is null.
-fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
+pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
     let safe = CastOptions { safe: true, ..CastOptions::default() };
     let ids = cast_with_options(ids, &DataType::UInt32, &safe)?;
     let ids = ids.as_primitive::<UInt32Type>();

@@ -1,6 +1,9 @@
 //! The functions that SQL has beyond `DataFusion`'s.
 
+mod arg;
+pub(super) mod args;
 mod interval;
+mod json;
 pub(super) mod lookup;
 mod self_time;
 mod sketch;
@@ -60,7 +63,12 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for name in REMOVED {
         session.deregister_udf(name);
     }
-    let alone = [interval::common_nanos(), sketch::sketch_quantile()];
+    let alone = [
+        args::function(lookups),
+        arg::function(),
+        interval::common_nanos(),
+        sketch::sketch_quantile(),
+    ];
     for function in lookup::all(lookups).into_iter().chain(alone) {
         session.register_udf(function);
     }

@@ -6,9 +6,11 @@ mod sort;
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, expr::ScalarFunction};
 use datafusion::optimizer::OptimizerRule;
 
+use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
 /// Ours, before `DataFusion`'s: those remove what ours leave over.
@@ -24,4 +26,13 @@ fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
         }
         _ => None,
     }
+}
+
+/// Whether an expression looks anything up.
+fn has_lookup(expr: &Expr) -> bool {
+    let is_lookup = |expr: &Expr| {
+        let is_args = matches!(expr, Expr::ScalarFunction(call) if ArgsFunction::is(&call.func));
+        Ok(is_args || lookup_call(expr).is_some())
+    };
+    expr.exists(is_lookup).unwrap_or(false)
 }

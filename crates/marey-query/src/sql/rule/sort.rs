@@ -7,7 +7,7 @@ use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Sort, SubqueryAlias, expr};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use super::lookup_call;
+use super::has_lookup;
 
 #[derive(Debug)]
 pub(super) struct SortIds;
@@ -95,8 +95,4 @@ fn replaced(
         sorts.push(sort.with_expr(inner.data));
     }
     Ok(Some(sorts))
-}
-
-fn has_lookup(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(lookup_call(expr).is_some())).unwrap_or(false)
 }

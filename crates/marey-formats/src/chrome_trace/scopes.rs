@@ -1,0 +1,260 @@
+//! What threads did, and what was added to metrics meanwhile.
+//!
+//! Spans come by their starts, values by their times; so of the spans only those are kept that are
+//! open.
+
+use std::collections::{BTreeMap, HashMap};
+
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::metric::MetricValue;
+use marey_store::Reader;
+use marey_store::row::{Metric, Span};
+
+use super::LAUNCH;
+use super::head::add_lane;
+use super::lanes::free_lane;
+use super::metrics::Metrics;
+use super::thread::{Open, Thread};
+use crate::export::ExportError;
+use crate::trace_json::activity::{Arrows, arrow};
+use crate::trace_json::rows::is_counter;
+use crate::trace_json::{Event, Object, PROTON_CATEGORIES, Place, Steps, Trace};
+
+/// Lanes that threads have beside their first ones have numbers from here: below may be streams.
+const MORE_LANES: i64 = 1_000_000;
+
+/// Writes all spans with the values that were added in them, and the values that were added elsewhere.
+pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), ExportError> {
+    let reader = trace.reader;
+    let mut scopes = Scopes {
+        steps: Steps::of(reader)?,
+        paths: paths(reader),
+        threads: BTreeMap::new(),
+        free_lane: free_lane(MORE_LANES, reader),
+        written: 0,
+        args: String::new(),
+        arrows,
+        trace,
+    };
+    let mut values = reader.rows::<Metric>()?.filter(|row| !row.as_ref().is_ok_and(is_counter));
+    let mut value = values.next().transpose()?;
+    for span in reader.rows::<Span>()? {
+        let span = span?;
+        while let Some(before) = value.take_if(|value| value.time_nanos < span.start_nanos) {
+            scopes.add(&before)?;
+            value = values.next().transpose()?;
+        }
+        scopes.begin(span)?;
+    }
+    while let Some(rest) = value {
+        scopes.add(&rest)?;
+        value = values.next().transpose()?;
+    }
+    scopes.end()
+}
+
+struct Scopes<'t, 'r, 'o> {
+    trace: &'t mut Trace<'r, 'o>,
+    arrows: &'t mut Arrows,
+    steps: Steps,
+    /// The first context of each path of names: values may know the kinds of a path less well.
+    paths: Vec<u32>,
+    threads: BTreeMap<u32, Thread>,
+    free_lane: i64,
+    written: u64,
+    args: String,
+}
+
+impl Scopes<'_, '_, '_> {
+    fn begin(&mut self, span: Span) -> Result<(), ExportError> {
+        self.end_before(span.thread_id, span.start_nanos)?;
+        let depth = self.trace.reader.context(span.context_id).depth;
+        let scope = self.path(span.context_id);
+        self.threads.entry(span.thread_id).or_default().begin(span, depth, scope);
+        Ok(())
+    }
+
+    /// Adds a value to its scope, or writes it if it has none.
+    fn add(&mut self, row: &Metric) -> Result<(), ExportError> {
+        self.end_before(row.thread_id, row.time_nanos)?;
+        let name = self.trace.reader.text(row.name_id);
+        let scope = self.path(self.scope_of(row.context_id));
+        let thread = self.threads.entry(row.thread_id).or_default();
+        if let Some(value) = thread.add(scope, name, row.value.clone()) {
+            self.write_value(row, name, value)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<(), ExportError> {
+        for (id, mut thread) in std::mem::take(&mut self.threads) {
+            while let Some(open) = thread.end() {
+                self.write(id, &mut thread.lane_numbers, &open)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_before(&mut self, id: u32, nanos: i64) -> Result<(), ExportError> {
+        let Some(mut thread) = self.threads.remove(&id) else { return Ok(()) };
+        while let Some(open) = thread.end_before(nanos) {
+            self.write(id, &mut thread.lane_numbers, &open)?;
+        }
+        self.threads.insert(id, thread);
+        Ok(())
+    }
+
+    /// The scope that values of a context belong to: itself, or for a state the scope that it
+    /// qualifies.
+    fn scope_of(&self, context: u32) -> u32 {
+        let reader = self.trace.reader;
+        let at = reader.context(context);
+        let around = at.parent.filter(|&around| reader.context(around).kind != NodeKind::Root);
+        if at.kind == NodeKind::State { around.unwrap_or(context) } else { context }
+    }
+
+    fn path(&self, context: u32) -> u32 {
+        self.paths.get(context as usize).copied().unwrap_or(context)
+    }
+
+    fn write(&mut self, thread: u32, lanes: &mut Vec<i64>, open: &Open) -> Result<(), ExportError> {
+        let Open { span, metrics, .. } = open;
+        let reader = self.trace.reader;
+        let place = self.lane(thread, open.lane, lanes)?;
+        self.written += 1;
+        self.args.clear();
+        reader.args(&span.args, &mut self.args);
+        let kind = reader.context(span.context_id).kind;
+        let known = span.category_id.map(|id| reader.text(id));
+        let known = known.filter(|known| metrics.is_empty() && !PROTON_CATEGORIES.contains(known));
+        let step_name =
+            known.and_then(|_| self.steps.name(span).filter(|_| kind == NodeKind::Step));
+        let name = step_name.as_deref().unwrap_or(reader.text(span.name_id));
+        let title = if metrics.is_empty() { name.into() } else { metrics.title(name) };
+        let event = Event {
+            phase: "X",
+            category: known.or(Some(if metrics.is_empty() { "scope" } else { "metric" })),
+            name: &title,
+            place,
+            time_nanos: span.start_nanos,
+            duration_nanos: Some(span.duration_nanos),
+        };
+        let (scope_id, own_args) = (self.written, &self.args);
+        self.trace.add(&event, |event| {
+            event.object("args", |args| {
+                // A foreign trace may have said these itself.
+                if !own_args.contains("\"call_stack\":") {
+                    write_call_stack(reader, span.context_id, None, args);
+                }
+                if known.is_none() && kind != NodeKind::Scope {
+                    args.text("kind", kind.as_str());
+                }
+                write_metrics(metrics, args);
+                if span.is_open {
+                    args.value("open", true);
+                }
+                if !own_args.contains("\"scope_id\":") {
+                    args.value("scope_id", scope_id);
+                }
+                if let Some(external) = span.external_id {
+                    args.value("External id", external);
+                }
+                if let Some(correlation) = span.correlation_id {
+                    args.value("correlation", correlation);
+                }
+                args.members(own_args);
+            });
+        })?;
+        self.write_arrow(span, place)
+    }
+
+    fn write_arrow(&mut self, span: &Span, place: Place) -> Result<(), ExportError> {
+        let thread = self.trace.reader.thread(span.thread_id);
+        if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
+            && self.arrows.start(thread.process_id, correlation)
+        {
+            let id = self.trace.places.flow_id(thread.process_id, correlation);
+            let start = arrow("s", LAUNCH, place, span.start_nanos);
+            self.trace.add(&start, |event| event.value("id", id))?;
+        }
+        Ok(())
+    }
+
+    fn write_value(
+        &mut self,
+        row: &Metric,
+        name: &str,
+        value: MetricValue,
+    ) -> Result<(), ExportError> {
+        let reader = self.trace.reader;
+        let mut metrics = Metrics::default();
+        metrics.add(name, value);
+        let context = reader.context(row.context_id);
+        let scope = if context.parent.is_some() { reader.text(context.name_id) } else { ROOT_NAME };
+        let event = Event {
+            phase: "i",
+            category: Some("metric"),
+            name: &metrics.title(scope),
+            place: self.trace.places.thread(row.thread_id),
+            time_nanos: row.time_nanos,
+            duration_nanos: None,
+        };
+        self.trace.add(&event, |event| {
+            event.text("s", "t");
+            event.object("args", |args| {
+                write_call_stack(reader, row.context_id, None, args);
+                write_metrics(&metrics, args);
+            });
+        })?;
+        Ok(())
+    }
+
+    /// Where a lane of a thread is; it gets its name with the first event.
+    fn lane(
+        &mut self,
+        thread: u32,
+        lane: usize,
+        lanes: &mut Vec<i64>,
+    ) -> Result<Place, ExportError> {
+        let first = self.trace.places.thread(thread);
+        while lanes.len() < lane {
+            lanes.push(self.free_lane);
+            let place = Place { tid: Some(self.free_lane), ..first };
+            add_lane(self.trace, thread, place, lanes.len() as u64)?;
+            self.free_lane += 1;
+        }
+        let more = lane.checked_sub(1).and_then(|at| lanes.get(at));
+        Ok(more.map_or(first, |&tid| Place { tid: Some(tid), ..first }))
+    }
+}
+
+/// Adds the names from the root to a context, and one more below it.
+pub(super) fn write_call_stack(
+    reader: &Reader,
+    context: u32,
+    below: Option<&str>,
+    args: &mut Object,
+) {
+    let path = reader.path(context);
+    let names = path.iter().map(|&id| reader.text(reader.context(id).name_id));
+    args.texts("call_stack", [ROOT_NAME].into_iter().chain(names).chain(below));
+}
+
+fn write_metrics(metrics: &Metrics, args: &mut Object) {
+    if !metrics.is_empty() {
+        args.object("metrics", |object| {
+            metrics.texts().for_each(|(name, value)| object.text(name, &value));
+        });
+    }
+}
+
+/// For each context the first one with the same names up to the root.
+fn paths(reader: &Reader) -> Vec<u32> {
+    let mut first = HashMap::new();
+    let mut paths: Vec<u32> = Vec::with_capacity(reader.contexts().len());
+    for (context, id) in reader.contexts().iter().zip(0..) {
+        let around = context.parent.and_then(|around| paths.get(around as usize).copied());
+        paths.push(*first.entry((around, context.name_id)).or_insert(id));
+    }
+    paths
+}

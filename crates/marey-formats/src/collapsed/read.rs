@@ -1,0 +1,94 @@
+//! From lines to samples.
+
+use std::io::{BufRead, BufReader};
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_store::row::{Args, Sample};
+use marey_store::{Assembler, NewProcess, Sampled};
+
+use crate::hatchet::MAX_DEPTH;
+use crate::import::{Broken, Import};
+use crate::input::Input;
+
+/// What the numbers are called: lines do not say what they count.
+const COUNT: &str = "samples";
+
+/// Reads a file. Frames are separated by `;`, the last blank is before the number; a line that begins
+/// with `#` is a comment.
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+    let name = Some(import.stem.clone());
+    let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
+    let name_id = import.run.text(COUNT);
+    import.run.show_samples(Sampled { count_name_id: Some(name_id), nanos_name_id: None });
+
+    let mut lines = BufReader::new(input);
+    let mut line = Vec::new();
+    let mut offset = 0;
+    loop {
+        line.clear();
+        let bytes = lines.read_until(b'\n', &mut line)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let content = if offset == 0 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
+        let content = content.unwrap_or(&line).trim_ascii_end();
+        if !content.is_empty() && !content.starts_with(b"#") {
+            match stack_and_value(content) {
+                Ok((stack, value)) => {
+                    add(import, stack, value, &Place { process_id, name_id, offset })?;
+                }
+                Err(cause) => import.lose(LossCause::Unreadable, 1, offset, cause),
+            }
+        }
+        offset += bytes as u64;
+    }
+}
+
+/// Whose the samples are, and where the line begins.
+struct Place {
+    process_id: u32,
+    name_id: u32,
+    offset: u64,
+}
+
+fn stack_and_value(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
+    let line = str::from_utf8(line).map_err(|_not_utf8| "the line is not UTF-8")?;
+    let parts = line.rsplit_once([' ', '\t']);
+    let value = parts.and_then(|(stack, value)| Some((stack, number(value)?)));
+    value.ok_or("the line does not end with a number")
+}
+
+/// A number in decimal; what is whole and fits stays whole.
+fn number(text: &str) -> Option<MetricValue> {
+    // Rust reads words such as `inf` too.
+    if !text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        return None;
+    }
+    let whole = text.parse().map(MetricValue::Int);
+    whole.or_else(|_not_whole| text.parse().map(MetricValue::Float)).ok()
+}
+
+fn add(import: &mut Import, stack: &str, value: MetricValue, at: &Place) -> Result<(), Broken> {
+    let &Place { process_id, name_id, offset } = at;
+    if stack.bytes().filter(|&byte| byte == b';').count() >= MAX_DEPTH {
+        let cause = format!("the stack has more than {MAX_DEPTH} frames");
+        import.lose(LossCause::Unsupported, 1, offset, cause);
+        return Ok(());
+    }
+    let mut context_id = Assembler::ROOT;
+    for frame in stack.split(';') {
+        let frame_id = import.run.text(frame);
+        context_id = import.run.context(context_id, NodeKind::Frame, frame_id);
+    }
+    Ok(import.run.add_sample(Sample {
+        process_id,
+        thread_id: None,
+        context_id,
+        name_id,
+        time_nanos: None,
+        value,
+        args: Args::default(),
+    })?)
+}

@@ -1,0 +1,229 @@
+//! Comma-separated values: one table of everything that lasted, by start.
+//!
+//! RFC 4180 with the columns of [`COLUMNS`]. Names are exact: one that begins with `=` is not made
+//! harmless for spreadsheets, as that would change what other programs read.
+
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write};
+use std::iter::Peekable;
+
+use ::csv::Writer;
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS, SAMPLES,
+};
+use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
+use marey_store::{Part, Reader, StoreError};
+
+use crate::export::{ExportError, LeftOut};
+
+/// The columns. Times are in nanoseconds, moments since 1970; what does not apply is empty.
+const COLUMNS: [&str; 14] = [
+    "kind",           // of a span, that of its context; of an activity, its own; otherwise `async`
+    "name",           // its own
+    "path",           // what it is in and itself, with `;` between them
+    "start_nanos",    // when it began
+    "duration_nanos", // how long it lasted
+    "self_nanos",     // the same without what is directly inside it
+    "process",        // id of the process in the system
+    "rank",           // of the process in its job
+    "thread",         // id of the thread in the system
+    "thread_name",    // its name
+    "device",         // number of the device in its process
+    "stream",         // the one on it
+    "category",       // that a foreign trace gave it
+    "args",           // what else is known of it, as a JSON object
+];
+
+/// What the table has no place for.
+const LEFT_OUT: [(&str, &Table); 7] = [
+    ("blocks of memory", &MEMORY_SNAPSHOTS),
+    ("collectives", &COLLECTIVES),
+    ("events of memory", &MEMORY_EVENTS),
+    ("instants", &INSTANTS),
+    ("points of flows", &FLOWS),
+    ("samples", &SAMPLES),
+    ("values of metrics", &METRICS),
+];
+
+/// Writes a run.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    for (what, table) in LEFT_OUT {
+        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+    }
+    let mut csv = Writer::from_writer(out);
+    csv.write_record(COLUMNS).map_err(io::Error::from)?;
+    let mut table = Records { reader, csv, field: String::new() };
+    for line in lines(reader)? {
+        table.write(&line?)?;
+    }
+    Ok(table.csv.flush()?)
+}
+
+/// Something that lasted.
+struct Line {
+    kind: &'static str,
+    name_id: u32,
+    /// The contexts around it, with its own if it has one.
+    context_id: Option<u32>,
+    /// What it is in, if that is no context.
+    track_id: Option<u32>,
+    start_nanos: i64,
+    duration_nanos: i64,
+    children_nanos: i64,
+    process_id: Option<u32>,
+    thread_id: Option<u32>,
+    device: Option<u32>,
+    stream: Option<u32>,
+    category_id: Option<u32>,
+    args: Args,
+}
+
+impl Line {
+    fn of_span(span: Span, reader: &Reader) -> Self {
+        Self {
+            kind: reader.context(span.context_id).kind.as_str(),
+            name_id: span.name_id,
+            context_id: Some(span.context_id),
+            track_id: None,
+            start_nanos: span.start_nanos,
+            duration_nanos: span.duration_nanos,
+            children_nanos: span.children_nanos,
+            process_id: reader.thread(span.thread_id).map(|thread| thread.process_id),
+            thread_id: Some(span.thread_id),
+            device: None,
+            stream: None,
+            category_id: span.category_id,
+            args: span.args,
+        }
+    }
+
+    fn of_activity(activity: GpuActivity) -> Self {
+        Self {
+            kind: activity.kind.as_str(),
+            name_id: activity.name_id,
+            context_id: activity.context_id,
+            track_id: None,
+            start_nanos: activity.start_nanos,
+            duration_nanos: activity.duration_nanos,
+            children_nanos: 0,
+            process_id: Some(activity.process_id),
+            thread_id: None,
+            device: Some(activity.device),
+            stream: (activity.stream != u32::MAX).then_some(activity.stream),
+            category_id: activity.category_id,
+            args: activity.args,
+        }
+    }
+
+    fn of_async_span(span: AsyncSpan) -> Self {
+        Self {
+            kind: "async",
+            name_id: span.name_id,
+            context_id: None,
+            track_id: Some(span.track_id),
+            start_nanos: span.start_nanos,
+            duration_nanos: span.duration_nanos,
+            children_nanos: 0,
+            process_id: Some(span.process_id),
+            thread_id: None,
+            device: None,
+            stream: None,
+            category_id: span.category_id,
+            args: span.args,
+        }
+    }
+}
+
+type Lines<'r> = Box<dyn Iterator<Item = Result<Line, StoreError>> + 'r>;
+
+/// All lines, by start.
+fn lines<'r>(reader: &'r Reader<'r>) -> Result<Lines<'r>, StoreError> {
+    let spans = reader.rows()?.map(|row| Ok(Line::of_span(row?, reader)));
+    let activities = reader.rows()?.map(|row| Ok(Line::of_activity(row?)));
+    let async_spans = reader.rows()?.map(|row| Ok(Line::of_async_span(row?)));
+    let sources: [Lines; 3] = [Box::new(spans), Box::new(activities), Box::new(async_spans)];
+    let mut sources = sources.map(Iterator::peekable);
+    Ok(Box::new(std::iter::from_fn(move || {
+        let starts = sources.iter_mut().filter_map(|source| Some((next_start(source)?, source)));
+        let (_, least) = starts.min_by_key(|&(start_nanos, _)| start_nanos)?;
+        least.next()
+    })))
+}
+
+/// When the next one begins; an error comes first.
+fn next_start(lines: &mut Peekable<Lines>) -> Option<i64> {
+    Some(lines.peek()?.as_ref().map_or(i64::MIN, |line| line.start_nanos))
+}
+
+/// The table that is being written.
+struct Records<'r, 'o> {
+    reader: &'r Reader<'r>,
+    csv: Writer<&'o mut dyn Write>,
+    /// The field that is being written.
+    field: String,
+}
+
+impl Records<'_, '_> {
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        let reader = self.reader;
+        let process = line.process_id.and_then(|id| reader.process(id));
+        let thread = line.thread_id.and_then(|id| reader.thread(id));
+        self.field(line.kind)?;
+        self.field(reader.text(line.name_id))?;
+        self.path(line)?;
+        self.field(line.start_nanos)?;
+        self.field(line.duration_nanos)?;
+        self.field(line.duration_nanos.saturating_sub(line.children_nanos))?;
+        self.maybe(process.map(|process| process.pid).filter(|&pid| pid >= 0))?;
+        self.maybe(process.and_then(|process| process.rank))?;
+        self.maybe(thread.map(|thread| thread.os_id).filter(|&id| id >= 0))?;
+        self.maybe(thread.map(|thread| &thread.name))?;
+        self.maybe(line.device)?;
+        self.maybe(line.stream)?;
+        self.maybe(line.category_id.map(|id| reader.text(id)))?;
+        if line.args.text_id.is_some() {
+            reader.args(&line.args, &mut self.field);
+        }
+        self.end_field()?;
+        self.csv.write_record(None::<&[u8]>).map_err(io::Error::from)
+    }
+
+    /// What a line is in: of a span, its own context is the last.
+    fn path(&mut self, line: &Line) -> io::Result<()> {
+        let reader = self.reader;
+        let around = line.track_id.into_iter();
+        let contexts = line.context_id.map(|context| reader.path(context)).unwrap_or_default();
+        let around = around.chain(contexts.into_iter().map(|id| reader.context(id).name_id));
+        let own = line.thread_id.is_none().then_some(line.name_id);
+        for (depth, name_id) in around.chain(own).enumerate() {
+            if depth > 0 {
+                self.field.push(';');
+            }
+            self.field.push_str(reader.text(name_id));
+        }
+        self.end_field()
+    }
+
+    fn maybe(&mut self, value: Option<impl Display>) -> io::Result<()> {
+        match value {
+            Some(value) => self.field(value),
+            None => self.end_field(),
+        }
+    }
+
+    fn field(&mut self, value: impl Display) -> io::Result<()> {
+        write!(self.field, "{value}").expect("texts take everything");
+        self.end_field()
+    }
+
+    fn end_field(&mut self) -> io::Result<()> {
+        let written = self.csv.write_field(&self.field).map_err(io::Error::from);
+        self.field.clear();
+        written
+    }
+}

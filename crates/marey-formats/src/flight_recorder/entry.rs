@@ -1,0 +1,162 @@
+//! An entry: a collective, or a message from one rank to another.
+
+use marey_model::loss::LossCause;
+use marey_store::row::{Collective, CollectiveState};
+
+use super::Dump;
+use crate::align::CollectiveEnd;
+use crate::import::Broken;
+use crate::pickle::{Fields, Unfit, Value, Values, context};
+
+/// Key of the list of entries.
+pub(super) const ENTRIES: &str = "entries";
+
+const NANOS_PER_MILLI: f64 = 1e6;
+
+impl Dump<'_> {
+    /// Keeps an entry. What cannot be used of it is counted as lost.
+    pub(super) fn entry(
+        &mut self,
+        values: &mut Values,
+        entry: Value,
+        offset: u64,
+    ) -> Result<(), Broken> {
+        let read = match Fields::of(values, entry) {
+            Ok(fields) => self.collective(values, fields)?,
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = read {
+            let cause = format!("an element of `{ENTRIES}`: {reason}");
+            self.import.lose(LossCause::Unreadable, 1, offset, cause);
+        }
+        Ok(())
+    }
+
+    fn collective(
+        &mut self,
+        values: &mut Values,
+        mut fields: Fields,
+    ) -> Result<Result<(), Unfit>, Broken> {
+        let run = &mut self.import.run;
+        let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
+        let (context_id, stack) = context(values, frames, run);
+        let values = &*values;
+        let (Some(called), Some(created_nanos)) =
+            (fields.name(values, "profiling_name"), fields.int(values, "time_created_ns"))
+        else {
+            return Ok(Err(Unfit::NoEntry));
+        };
+        let name = operation(called);
+        let group = fields.take(values, "process_group", |names| match values.items(names)? {
+            &[name, description] => Some((values.name(name)?, values.name(description)?)),
+            _ => None,
+        });
+        let is_p2p = fields.take(values, "is_p2p", Value::as_bool);
+        let is_p2p = is_p2p.unwrap_or(matches!(name, "send" | "recv"));
+        let sequence_key = if is_p2p { "p2p_seq_id" } else { "collective_seq_id" };
+        let sequence = fields.int(values, sequence_key);
+        // Where there is none, pickles have `None` and JSON has 0.
+        let nanos_or_0 = |value: Value| if value == Value::None { Some(0) } else { value.as_int() };
+        let mut seen_nanos = |key| fields.take(values, key, nanos_or_0).filter(|&nanos| nanos > 0);
+        let started_nanos = seen_nanos("time_discovered_started_ns");
+        let completed_nanos = seen_nanos("time_discovered_completed_ns");
+        let milliseconds = fields.take(values, "duration_ms", Value::as_f64);
+        let state = fields.take(values, "state", |value| known_state(values.text(value)?));
+        let inputs = Tensors::of(&fields, values, "input_sizes", "input_dtypes");
+        let outputs = Tensors::of(&fields, values, "output_sizes", "output_dtypes");
+
+        self.args.clear();
+        self.args.text("profiling_name", called);
+        if let Some((_, description)) = group {
+            self.args.text("pg_desc", description);
+        }
+        for (key, nanos) in [
+            ("time_discovered_started_ns", started_nanos),
+            ("time_discovered_completed_ns", completed_nanos),
+        ] {
+            if let Some(nanos) = nanos {
+                self.args.int(key, nanos);
+            }
+        }
+        let rest = fields.add_to_args(values, "", &mut self.args);
+
+        let start_nanos = started_nanos.unwrap_or(created_nanos);
+        let duration_nanos = match milliseconds {
+            Some(milliseconds) => Some((milliseconds * NANOS_PER_MILLI) as i64),
+            None => completed_nanos.map(|end| end.saturating_sub(start_nanos)),
+        };
+        let state = state.unwrap_or(match (started_nanos, completed_nanos) {
+            (_, Some(_)) => CollectiveState::Completed,
+            (Some(_), None) => CollectiveState::Started,
+            (None, None) => CollectiveState::Scheduled,
+        });
+        let group = group.map_or("", |(name, _)| name);
+        if let (Some(sequence), Some(end_nanos), false) = (sequence, completed_nanos, is_p2p) {
+            self.import.collective_ends.push(CollectiveEnd {
+                group: group.to_owned(),
+                sequence,
+                name: name.to_owned(),
+                end_nanos,
+            });
+        }
+        let dtype = inputs.dtype.or(outputs.dtype);
+        self.collectives.push(Collective {
+            start_nanos,
+            duration_nanos: duration_nanos.map(|nanos| nanos.max(0)),
+            created_nanos: Some(created_nanos),
+            process_id: self.process,
+            device: None,
+            stream: None,
+            name_id: run.text(name),
+            group_id: run.text(group),
+            group_size: None,
+            sequence,
+            dtype_id: dtype.map(|dtype| run.text(dtype)),
+            in_elements: inputs.elements,
+            out_elements: outputs.elements,
+            state,
+            is_p2p,
+            context_id,
+            args: run.args(&mut self.args)?,
+        });
+        Ok(stack.and(rest))
+    }
+}
+
+/// The tensors that went in, or came out.
+struct Tensors<'v> {
+    elements: Option<i64>,
+    /// The type of the first.
+    dtype: Option<&'v str>,
+}
+
+impl<'v> Tensors<'v> {
+    /// What columns have of them; sizes and types themselves stay for the arguments.
+    fn of(fields: &Fields, values: &'v Values, sizes: &str, dtypes: &str) -> Self {
+        let sizes = fields.get(values, sizes).and_then(|sizes| values.items(sizes));
+        let dtypes = fields.get(values, dtypes).and_then(|dtypes| values.items(dtypes));
+        let dtype = dtypes.and_then(|dtypes| dtypes.first()).and_then(|&dtype| values.name(dtype));
+        Self { elements: sizes.and_then(|sizes| elements(values, sizes)), dtype }
+    }
+}
+
+/// The elements of tensors of these sizes; none if a size is no number or they are beyond counting.
+fn elements(values: &Values, sizes: &[Value]) -> Option<i64> {
+    values.unfold(size_of_val(sizes)).ok()?;
+    let of_one = |&size: &Value| {
+        let axes = values.items(size)?;
+        values.unfold(size_of_val(axes)).ok()?;
+        axes.iter().try_fold(1_i64, |product, axis| product.checked_mul(axis.as_int()?))
+    };
+    sizes.iter().map(of_one).try_fold(0_i64, |sum, elements| sum.checked_add(elements?))
+}
+
+/// `all_reduce` of `nccl:all_reduce`, `send` of `nccl:send 0->1`.
+fn operation(called: &str) -> &str {
+    let name = called.rsplit_once(':').map_or(called, |(_, name)| name);
+    name.split_once(' ').map_or(name, |(name, _)| name)
+}
+
+fn known_state(word: &str) -> Option<CollectiveState> {
+    CollectiveState::ALL.iter().copied().find(|state| state.as_str() == word)
+}

@@ -1,0 +1,193 @@
+//! Dumps as JSON: each entry is handled before the next one is read.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, Read};
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::Dump;
+use super::entry::ENTRIES;
+use crate::import::Broken;
+use crate::input::Input;
+use crate::pickle::{Value, Values};
+
+/// Reads a dump.
+pub(super) fn read(input: &mut Input, dump: &mut Dump) -> Result<(), Broken> {
+    let mut broken = None;
+    let offset = Cell::new(0);
+    let document = Document { dump, broken: &mut broken, offset: &offset };
+    let counted = Counted { input: &mut *input, offset: &offset };
+    let mut json = serde_json::Deserializer::from_reader(counted);
+    let read = document.deserialize(&mut json).and_then(|()| json.end());
+    match (broken, read) {
+        (Some(broken), _) => Err(broken),
+        (None, Ok(())) => Ok(()),
+        (None, Err(error)) if error.is_io() => Err(Broken::Io(error.into())),
+        (None, Err(error)) => Err(Broken::at(input.offset(), error)),
+    }
+}
+
+/// A file that tells others how far it was read.
+struct Counted<'a> {
+    input: &'a mut Input,
+    offset: &'a Cell<u64>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(out)?;
+        self.offset.set(self.input.offset());
+        Ok(read)
+    }
+}
+
+/// The outermost object.
+struct Document<'a, 'd> {
+    dump: &'a mut Dump<'d>,
+    /// Why nothing more can be done, which errors of JSON cannot say.
+    broken: &'a mut Option<Broken>,
+    offset: &'a Cell<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a dump of the flight recorder")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == ENTRIES {
+                map.next_value_seed(Entries {
+                    dump: self.dump,
+                    broken: self.broken,
+                    offset: self.offset,
+                })?;
+                continue;
+            }
+            let mut values = new_values();
+            let value = map.next_value_seed(NewValue(&mut values))?;
+            if let Err(broken) = self.dump.about(&key, value, &values, self.offset.get()) {
+                *self.broken = Some(broken);
+                return Err(A::Error::custom("the run cannot be written"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The entries.
+struct Entries<'a, 'd> {
+    dump: &'a mut Dump<'d>,
+    broken: &'a mut Option<Broken>,
+    offset: &'a Cell<u64>,
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a list of entries")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        loop {
+            let mut values = new_values();
+            let Some(entry) = entries.next_element_seed(NewValue(&mut values))? else {
+                return Ok(());
+            };
+            if let Err(broken) = self.dump.entry(&mut values, entry, self.offset.get()) {
+                *self.broken = Some(broken);
+                return Err(A::Error::custom("the run cannot be written"));
+            }
+        }
+    }
+}
+
+/// JSON shares nothing, so it unfolds to what it is.
+fn new_values() -> Values {
+    let mut values = Values::default();
+    values.allow_unfolded(u64::MAX);
+    values
+}
+
+/// Makes a value.
+struct NewValue<'a>(&'a mut Values);
+
+impl<'de> DeserializeSeed<'de> for NewValue<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NewValue<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::None)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(match i64::try_from(value) {
+            Ok(value) => Value::Int(value),
+            Err(_too_large) => self.0.add_text(value.to_string()),
+        })
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::real(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(self.0.add_text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(NewValue(self.0))? {
+            items.push(item);
+        }
+        Ok(self.0.add_list(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            items.push(self.0.add_text(key));
+            items.push(map.next_value_seed(NewValue(self.0))?);
+        }
+        Ok(self.0.add_dict(items))
+    }
+}

@@ -1,0 +1,277 @@
+//! Profiles into runs, and runs into profiles.
+//!
+//! A node becomes a context, and each of its metrics a sample. What a run has no column for goes into
+//! one row of metadata: the file without its tree, in its own words.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+
+use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::profile::{Device, Node, NodeId, Profile};
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS,
+};
+use marey_model::wall;
+use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
+use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
+
+use super::source::{self, WINDOW_BYTES};
+use super::sum::{self, is_of_program};
+use super::{Format, ParseError, load, parse, write};
+use crate::export::{ExportError, LeftOut};
+use crate::import::{Broken, Import};
+use crate::input::Input;
+
+/// Key of the row of metadata that has the file without its tree.
+const HEAD: &str = "hatchet";
+
+/// Name of the samples that have sketches: how many entries, and `buckets` among the arguments.
+pub(super) const SKETCH: &str = "wall_sketch";
+/// The argument of a sketch.
+pub(super) const BUCKETS: &str = "buckets";
+/// The argument of a list of whole numbers, of which the column makes real ones.
+pub(super) const INTEGERS: &str = "integers";
+
+/// Time and count of what Proton's files say of kernels.
+const KERNELS: [&str; 2] = ["time (ns)", "count"];
+
+/// What a tree of sums has no place for.
+const LEFT_OUT: [(&Table, &str); 6] = [
+    (&ASYNC_SPANS, "async spans"),
+    (&INSTANTS, "instants"),
+    (&FLOWS, "points of flows"),
+    (&COLLECTIVES, "collectives"),
+    (&MEMORY_EVENTS, "memory events"),
+    (&MEMORY_SNAPSHOTS, "blocks of memory snapshots"),
+];
+
+/// Brings a profile into a run.
+pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+    let profile = read(input)?;
+    let process = import.process(process(&profile));
+    for (cause, count) in &profile.meta.losses {
+        if let Some(known) = LossCause::ALL.into_iter().find(|known| known.as_str() == cause) {
+            import.run.lose(process, known, *count);
+        }
+    }
+    add_head(&profile, process, import)?;
+    add_devices(&profile.devices, process, import)?;
+    add_metrics(&profile, process, import)
+}
+
+fn read(input: &mut Input) -> Result<Profile, Broken> {
+    let mut input = Whole { input, error: None };
+    let result = load(&mut input, WINDOW_BYTES);
+    match (input.error, result) {
+        (Some(error), _) => Err(error.into()),
+        (None, Ok(profile)) => Ok(profile),
+        (None, Err(ParseError::Syntax { place, cause })) => Err(Broken::at(place.byte, cause)),
+        (None, Err(ParseError::Broken(broken))) => Err(Broken::at(0, broken)),
+    }
+}
+
+/// The content of a foreign file, which ends where it cannot be read, and says so afterwards.
+struct Whole<'a> {
+    input: &'a mut Input,
+    error: Option<io::Error>,
+}
+
+impl source::Input for Whole<'_> {
+    fn fill(&mut self, space: &mut [u8]) -> usize {
+        self.input.read(space).unwrap_or_else(|error| {
+            self.error = Some(error);
+            0
+        })
+    }
+}
+
+fn process(profile: &Profile) -> NewProcess {
+    let Some(process) = &profile.meta.process else {
+        return NewProcess { pid: -1, is_complete: true, ..NewProcess::default() };
+    };
+    NewProcess {
+        pid: i64::try_from(process.pid).unwrap_or(-1),
+        rank: process.rank.and_then(|rank| rank.try_into().ok()),
+        host: process.host.clone(),
+        argv: process.argv.clone(),
+        name: None,
+        is_complete: process.complete,
+    }
+}
+
+/// Keeps the file without its tree: the devices, and what marey's own files have on the root.
+fn add_head(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
+    let mut head = Profile {
+        nodes: profile.nodes[..1].to_vec(),
+        devices: profile.devices.clone(),
+        meta: profile.meta.clone(),
+        ..Profile::default()
+    };
+    if let Some(overhead) = &mut head.meta.overhead
+        && !overhead.scope_nanos.is_finite()
+    {
+        overhead.scope_nanos = f64::NAN; // JSON has no word for infinity
+    }
+    let mut file = Vec::new();
+    write(&head, Format::Json, &mut file)?;
+    let file = String::from_utf8_lossy(&file);
+    let value: String = file.lines().map(str::trim_start).collect();
+    let (key, value) = (HEAD.into(), value.into());
+    Ok(import.run.add_metadata(Metadata { process_id: process, thread_id: None, key, value })?)
+}
+
+/// What a file said beside its tree, for each profile in the window of a run.
+pub(super) fn heads(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
+    let mut heads = Vec::new();
+    for row in reader.rows::<Metadata>()? {
+        let row = row?;
+        if &*row.key == HEAD {
+            heads.extend(parse(row.value.as_bytes()));
+        }
+    }
+    Ok(heads)
+}
+
+fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), Broken> {
+    for device in devices {
+        // Without a number a device is in the head alone.
+        let Ok(number) = device.id.parse() else { continue };
+        let row = DeviceRow {
+            process_id: process,
+            device: number,
+            device_type: device.family.as_str().into(),
+            name: "".into(),
+            properties: properties(device).into(),
+        };
+        import.run.add_device(row)?;
+    }
+    Ok(())
+}
+
+/// What the file says of a device, in its words.
+fn properties(device: &Device) -> String {
+    let mut object = serde_json::Map::new();
+    if let Some(arch) = &device.arch {
+        object.insert("arch".into(), arch.as_str().into());
+    }
+    for (key, value) in [
+        ("bus_width", device.bus_width_bits),
+        ("clock_rate", device.clock_rate_khz),
+        ("memory_clock_rate", device.memory_clock_rate_khz),
+        ("num_sms", device.num_sms),
+    ] {
+        object.extend(value.map(|value| (key.to_owned(), value.into())));
+    }
+    serde_json::Value::from(object).to_string()
+}
+
+/// The metrics as samples, node after node, so that they have the file's order.
+fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), Broken> {
+    let contexts = contexts(profile, import);
+    show(profile, import);
+    let names: Vec<u32> =
+        profile.metrics.iter().map(|metric| import.run.text(&metric.key)).collect();
+    let sketch_name = import.run.text(SKETCH);
+    let mut next = vec![0; profile.metrics.len()];
+    let mut sketches = profile.sketches.iter().peekable();
+    let mut args = NewArgs::default();
+    for (at, &context_id) in contexts.iter().enumerate() {
+        let node = NodeId(at as u32);
+        let mut add = |name_id, value, args: &mut NewArgs| -> Result<(), Broken> {
+            let args = import.run.args(args)?;
+            let (thread_id, time_nanos) = (None, None);
+            let process_id = process;
+            Ok(import.run.add_sample(Sample {
+                process_id,
+                thread_id,
+                context_id,
+                name_id,
+                time_nanos,
+                value,
+                args,
+            })?)
+        };
+        for ((metric, next), &name) in profile.metrics.iter().zip(&mut next).zip(&names) {
+            if metric.nodes.get(*next) != Some(&node) {
+                continue;
+            }
+            let value = metric.values.get(*next);
+            *next += 1;
+            args.clear();
+            if let MetricValue::Ints(values) = &value {
+                args.json(INTEGERS, &json(values));
+            }
+            add(name, value, &mut args)?;
+        }
+        while let Some((_, sketch)) = sketches.next_if(|(sketched, _)| *sketched == node) {
+            args.clear();
+            args.json(BUCKETS, &json(sketch));
+            let entries = sketch.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+            let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+            add(sketch_name, MetricValue::Int(entries), &mut args)?;
+        }
+    }
+    Ok(())
+}
+
+fn json(values: impl serde::Serialize) -> String {
+    serde_json::json!(values).to_string()
+}
+
+/// The context of each node. Where siblings are alike, they become one.
+fn contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
+    let mut contexts: Vec<u32> = Vec::with_capacity(profile.nodes.len());
+    let mut seen = HashSet::new();
+    let mut alike = 0;
+    for Node { name, kind, parent } in &profile.nodes {
+        let context = match parent {
+            Some(parent) => {
+                let name = import.run.text(name);
+                let kind = kind.unwrap_or(NodeKind::Scope);
+                import.run.context(contexts[parent.index()], kind, name)
+            }
+            None => Assembler::ROOT,
+        };
+        alike += u64::from(!seen.insert(context));
+        contexts.push(context);
+    }
+    if alike > 0 {
+        let cause = "siblings have the same name, and are one node in the run";
+        import.lose(LossCause::Unsupported, alike, 0, cause);
+    }
+    contexts
+}
+
+/// Has a flame graph show wall times, or else what kernels took.
+fn show(profile: &Profile, import: &mut Import) {
+    let has_wall = profile.metric(wall::SELF).is_some();
+    let shown = if has_wall { [wall::SELF, wall::COUNT] } else { KERNELS };
+    let [nanos_name_id, count_name_id] =
+        shown.map(|key| profile.metric(key).map(|_| import.run.text(key)));
+    import.run.show_samples(Sampled { count_name_id, nanos_name_id });
+}
+
+/// Writes a run as a profile.
+pub(crate) fn export(
+    reader: &Reader,
+    format: Format,
+    mut out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let profile = sum::profile_of(reader)?;
+    write(&profile, format, &mut out)?;
+    for (table, name) in LEFT_OUT {
+        let rows = reader.run().parts(table).iter().map(marey_store::Part::rows).sum();
+        left_out.insert(name, rows);
+    }
+    let mut counters = 0;
+    for row in reader.rows::<Metric>()? {
+        counters += u64::from(!is_of_program(&row?));
+    }
+    left_out.insert("values of counters", counters);
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! A foreign file as a stream of chunks, unpacked on a thread of its own.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use flate2::read::MultiGzDecoder;
+
+/// Bytes that are handed on at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Chunks that wait for who reads them.
+const MAX_WAITING: usize = 4;
+
+/// Bytes at the start by which a format is recognised.
+pub(crate) const HEAD_BYTES: usize = 1 << 16;
+
+/// What a compressed file begins with.
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The content of a file, unpacked.
+#[derive(Debug)]
+pub(crate) struct Input {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    /// The chunk that is being read, and how far.
+    chunk: Vec<u8>,
+    at: usize,
+    /// Bytes before that chunk.
+    before: u64,
+    fault: Option<String>,
+}
+
+impl Input {
+    /// Opens a file; `read_bytes` grows as the file itself is read.
+    pub(crate) fn open(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Self> {
+        let file = File::open(path)?;
+        Self::new(Counted { file, bytes: Arc::clone(read_bytes) })
+    }
+
+    /// Of anything that can be read.
+    pub(crate) fn new(mut source: impl Read + Send + 'static) -> io::Result<Self> {
+        let (sender, chunks) = sync_channel(MAX_WAITING);
+        thread::Builder::new().name("marey-unpack".to_owned()).spawn(move || {
+            let mut magic = Vec::new();
+            match (&mut source).take(2).read_to_end(&mut magic) {
+                // Who reads may have seen enough: then nobody takes it.
+                Err(error) => drop(sender.send(Err(error))),
+                Ok(_) if magic == GZIP => send(MultiGzDecoder::new(magic.chain(source)), &sender),
+                Ok(_) => send(magic.chain(source), &sender),
+            }
+        })?;
+        Ok(Self { chunks, chunk: Vec::new(), at: 0, before: 0, fault: None })
+    }
+
+    /// The first bytes, as many as there are up to a limit, without taking them.
+    pub(crate) fn head(&mut self) -> io::Result<&[u8]> {
+        if self.chunk.is_empty()
+            && let Some(chunk) = self.receive()?
+        {
+            self.chunk = chunk;
+        }
+        Ok(&self.chunk[..self.chunk.len().min(HEAD_BYTES)])
+    }
+
+    /// The next bytes as they come, so that nobody copies them; `None` at the end.
+    pub(crate) fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if self.at < self.chunk.len() {
+            self.before += self.chunk.len() as u64;
+            let mut chunk = std::mem::take(&mut self.chunk);
+            chunk.drain(..std::mem::take(&mut self.at));
+            return Ok(Some(chunk));
+        }
+        self.before += std::mem::take(&mut self.chunk).len() as u64;
+        self.at = 0;
+        let chunk = self.receive()?;
+        self.before += chunk.as_ref().map_or(0, Vec::len) as u64;
+        Ok(chunk)
+    }
+
+    /// Bytes that were taken so far.
+    pub(crate) fn offset(&self) -> u64 {
+        self.before + self.at as u64
+    }
+
+    /// What is wrong with the compression: the content ends there for who reads it.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match self.chunks.recv() {
+            Ok(Ok(chunk)) => Ok(Some(chunk)),
+            Ok(Err(error)) if is_of_content(&error) => {
+                self.fault = Some(match error.kind() {
+                    io::ErrorKind::UnexpectedEof => "the compressed data ends early".to_owned(),
+                    _ => format!("the compressed data is damaged: {error}"),
+                });
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_ended) => Ok(None),
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.chunk.len() {
+            self.before += self.chunk.len() as u64;
+            self.at = 0;
+            self.chunk = self.receive()?.unwrap_or_default();
+        }
+        let read = (&self.chunk[self.at..]).read(out)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+/// Sends what there is in chunks, as long as somebody takes them.
+fn send(mut source: impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>) {
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let read = (&mut source).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+        if !chunk.is_empty() && chunks.send(Ok(chunk)).is_err() {
+            return;
+        }
+        match read {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => return drop(chunks.send(Err(error))),
+        }
+    }
+}
+
+/// Whether it is the compression that is wrong, not the reading.
+fn is_of_content(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+}
+
+/// A file that tells how much of it has been read.
+struct Counted {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(out)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn content() -> Vec<u8> {
+        (0..3 * CHUNK_BYTES as u32).map(|n| (n % 251) as u8).collect()
+    }
+
+    fn packed() -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&content()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn input(bytes: Vec<u8>) -> Input {
+        Input::new(io::Cursor::new(bytes)).unwrap()
+    }
+
+    #[test]
+    fn content_comes_unpacked_by_chunks_or_bytes() {
+        for bytes in [content(), packed()] {
+            let mut all = Vec::new();
+            let mut by_chunk = input(bytes.clone());
+            assert_eq!(by_chunk.head().unwrap(), &content()[..HEAD_BYTES]);
+            let mut first = [0; 10];
+            by_chunk.read_exact(&mut first).unwrap();
+            all.extend(first);
+            assert_eq!(by_chunk.offset(), 10);
+            while let Some(chunk) = by_chunk.next_chunk().unwrap() {
+                all.extend(chunk);
+                assert_eq!(by_chunk.offset(), all.len() as u64);
+            }
+            assert!(all == content() && by_chunk.fault().is_none());
+            let mut read = Vec::new();
+            input(bytes).read_to_end(&mut read).unwrap();
+            assert!(read == content());
+        }
+    }
+
+    #[test]
+    fn a_cut_file_ends_with_a_fault() {
+        let mut bytes = packed();
+        bytes.truncate(bytes.len() / 2);
+        let mut input = input(bytes);
+        let mut read = Vec::new();
+        input.read_to_end(&mut read).unwrap();
+        assert!(!read.is_empty() && content().starts_with(&read));
+        assert_eq!(input.fault(), Some("the compressed data ends early"));
+    }
+
+    #[test]
+    fn small_files_have_small_heads() {
+        assert_eq!(input(Vec::new()).head().unwrap(), b"");
+        assert_eq!(input(b"x".to_vec()).head().unwrap(), b"x");
+    }
+}

@@ -1,0 +1,159 @@
+//! Clocks: from the times of packets to nanoseconds since 1970.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use crate::perfetto::message::{BOOTTIME, ClockSnapshot, MONOTONIC, REALTIME};
+
+/// The ids of clocks that each sequence has for itself.
+const OF_SEQUENCE: RangeInclusive<u32> = 64..=127;
+
+/// A clock: its sequence, if it is of one, and its id.
+type Key = (Option<u32>, u32);
+
+/// What is known of the clocks of a trace.
+///
+/// The first snapshot that has the wall clock puts the others on it. Later ones follow the clock of
+/// the trace, so that no time jumps where somebody set the wall clock. Without a wall clock times
+/// count from 0 as they are.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    clocks: HashMap<Key, Clock>,
+    /// Whether times were asked for, so that the clocks must stay where they are.
+    is_used: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// What is to be added to its nanoseconds.
+    offset_nanos: i128,
+    unit_nanos: u64,
+    /// Its last time, if each time counts from the one before.
+    last: Option<u64>,
+}
+
+impl Clocks {
+    /// Takes what a snapshot in a sequence says.
+    pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot) {
+        let readings = snapshot.clocks.iter().map(|clock| {
+            let id = clock.id.unwrap_or(0);
+            let unit_nanos = clock.unit_multiplier_nanos.filter(|&unit| unit > 0).unwrap_or(1);
+            let timestamp = clock.timestamp.unwrap_or(0);
+            let last = (clock.is_incremental == Some(true)).then_some(timestamp);
+            let nanos = i128::from(timestamp).saturating_mul(unit_nanos.into());
+            (key(sequence, id), nanos, Clock { offset_nanos: 0, unit_nanos, last })
+        });
+        let readings: Vec<(Key, i128, Clock)> = readings.collect();
+        let nanos_of = |id| readings.iter().find(|(key, ..)| key.1 == id).map(|reading| reading.1);
+        let known = [BOOTTIME, MONOTONIC]
+            .map(|id| Some(nanos_of(id)?.saturating_add(self.offset((None, id))?)));
+        let now_nanos = nanos_of(REALTIME)
+            .filter(|_| !self.is_used)
+            .or_else(|| known.into_iter().flatten().next())
+            .or_else(|| {
+                readings
+                    .iter()
+                    .find_map(|&(key, nanos, _)| Some(nanos.saturating_add(self.offset(key)?)))
+            })
+            .or_else(|| nanos_of(REALTIME))
+            .or_else(|| nanos_of(BOOTTIME))
+            .or_else(|| readings.first().map(|reading| reading.1))
+            .unwrap_or(0);
+        for (key, nanos, clock) in readings {
+            self.clocks
+                .insert(key, Clock { offset_nanos: now_nanos.saturating_sub(nanos), ..clock });
+        }
+    }
+
+    /// A time of a clock as nanoseconds since 1970; `None` if nothing is known of the clock.
+    pub(super) fn nanos(&mut self, sequence: u32, id: u32, timestamp: u64) -> Option<i64> {
+        let key = key(sequence, id);
+        if !self.clocks.contains_key(&key) && key.0.is_none() {
+            // Machines have one clock since boot, to which most programs set their times.
+            let offset_nanos =
+                if id == REALTIME { 0 } else { self.offset((None, BOOTTIME)).unwrap_or(0) };
+            self.clocks.insert(key, Clock { offset_nanos, unit_nanos: 1, last: None });
+        }
+        self.is_used = true;
+        let clock = self.clocks.get_mut(&key)?;
+        let mut time = timestamp;
+        if let Some(last) = &mut clock.last {
+            *last = last.wrapping_add(timestamp); // steps back are large numbers
+            time = *last;
+        }
+        let nanos = i128::from(time).saturating_mul(clock.unit_nanos.into());
+        let nanos = nanos.saturating_add(clock.offset_nanos);
+        Some(nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+
+    fn offset(&self, key: Key) -> Option<i128> {
+        self.clocks.get(&key).map(|clock| clock.offset_nanos)
+    }
+}
+
+fn key(sequence: u32, id: u32) -> Key {
+    (OF_SEQUENCE.contains(&id).then_some(sequence), id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfetto::message;
+
+    fn snapshot(clocks: &[(u32, u64, bool, Option<u64>)]) -> ClockSnapshot {
+        let clock = |&(id, timestamp, is_incremental, unit)| message::Clock {
+            id: Some(id),
+            timestamp: Some(timestamp),
+            is_incremental: Some(is_incremental),
+            unit_multiplier_nanos: unit,
+        };
+        ClockSnapshot { clocks: clocks.iter().map(clock).collect() }
+    }
+
+    #[test]
+    fn the_wall_clock_is_where_it_was_at_first() {
+        let mut clocks = Clocks::default();
+        clocks.add(0, &snapshot(&[(BOOTTIME, 100, false, None), (REALTIME, 5000, false, None)]));
+        assert_eq!(clocks.nanos(0, BOOTTIME, 110), Some(5010));
+        assert_eq!(clocks.nanos(0, REALTIME, 5010), Some(5010));
+        // Somebody sets the wall clock.
+        clocks.add(0, &snapshot(&[(REALTIME, 9000, false, None), (BOOTTIME, 200, false, None)]));
+        assert_eq!(clocks.nanos(0, BOOTTIME, 210), Some(5110));
+        assert_eq!(clocks.nanos(0, REALTIME, 9010), Some(5110));
+    }
+
+    #[test]
+    fn clocks_of_sequences_count_from_their_last_time() {
+        let mut clocks = Clocks::default();
+        let micros = (64, 7, true, Some(1000));
+        clocks.add(
+            3,
+            &snapshot(&[micros, (BOOTTIME, 100, false, None), (REALTIME, 1100, false, None)]),
+        );
+        assert_eq!(clocks.nanos(3, 64, 2), Some(1100 + 2000));
+        assert_eq!(clocks.nanos(3, 64, 1), Some(1100 + 3000));
+        assert_eq!(clocks.nanos(3, 64, 0), Some(1100 + 3000));
+        assert_eq!(clocks.nanos(4, 64, 1), None);
+    }
+
+    #[test]
+    fn without_a_wall_clock_times_are_as_they_are() {
+        let mut clocks = Clocks::default();
+        assert_eq!(clocks.nanos(0, BOOTTIME, 5), Some(5));
+        clocks.add(0, &snapshot(&[(BOOTTIME, 10, false, None), (REALTIME, 7000, false, None)]));
+        assert_eq!(clocks.nanos(0, BOOTTIME, 20), Some(20));
+        assert_eq!(clocks.nanos(0, REALTIME, 7010), Some(20));
+        assert_eq!(clocks.nanos(0, BOOTTIME, u64::MAX), Some(i64::MAX));
+    }
+
+    #[test]
+    fn no_numbers_are_too_large() {
+        let mut clocks = Clocks::default();
+        let largest = (64, u64::MAX, true, Some(u64::MAX));
+        for _ in 0..3 {
+            clocks.add(0, &snapshot(&[largest, (BOOTTIME, u64::MAX, false, Some(u64::MAX))]));
+            clocks.add(0, &snapshot(&[(BOOTTIME, 0, false, None), largest]));
+            assert!(clocks.nanos(0, 64, u64::MAX).is_some());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Packets and arguments that a run has no place for.
+
+use marey_model::loss::LossCause;
+
+use crate::perfetto::message::TrackEvent;
+use crate::perfetto::wire::fields;
+
+/// Number of `TracePacket.track_event`.
+const TRACK_EVENT: u32 = 11;
+
+/// Fields of packets that are read.
+const READ: [u32; 16] = [6, 8, 10, TRACK_EVENT, 12, 13, 41, 42, 43, 44, 50, 54, 58, 59, 60, 66];
+
+/// Fields that say how a trace was written or where, and have no events: the writer's user, process
+/// and machine, the configuration, statistics, markers, schemas of extensions.
+const OF_TRACING: [u32; 18] =
+    [3, 33, 34, 35, 36, 45, 67, 69, 72, 78, 79, 87, 89, 98, 107, 124, 126, 138];
+
+/// Kinds of packets by the number of their field, of those that are often there.
+const KINDS: [(u32, &str); 29] = [
+    (1, "ftrace_events"),
+    (2, "process_tree"),
+    (4, "inode_file_map"),
+    (5, "chrome_events"),
+    (7, "sys_stats"),
+    (9, "process_stats"),
+    (37, "profile_packet"),
+    (38, "battery"),
+    (39, "android_log"),
+    (40, "power_rails"),
+    (46, "trigger"),
+    (47, "packages_list"),
+    (48, "chrome_benchmark_metadata"),
+    (49, "perfetto_metatrace"),
+    (51, "chrome_metadata"),
+    (52, "gpu_counter_event"),
+    (53, "gpu_render_stage_event"),
+    (56, "heap_graph"),
+    (57, "graphics_frame_event"),
+    (61, "module_symbols"),
+    (62, "vulkan_memory_event"),
+    (63, "gpu_log"),
+    (65, "vulkan_api_event"),
+    (68, "smaps_packet"),
+    (71, "gpu_mem_total_event"),
+    (73, "memory_tracker_snapshot"),
+    (90, "track_event_range_of_interest"),
+    (95, "etw_events"),
+    (133, "zstd_compressed_packets"),
+];
+
+/// What of a packet is left out, and why.
+pub(super) fn left_out(packet: &[u8]) -> impl Iterator<Item = (LossCause, String)> {
+    fields(packet).filter_map(|(number, content)| {
+        let cause = match number {
+            TRACK_EVENT => {
+                let (number, _) = fields(content).find(|(n, _)| !TrackEvent::FIELDS.contains(n))?;
+                format!("what an event has in field {number}")
+            }
+            _ if READ.contains(&number) || OF_TRACING.contains(&number) => return None,
+            _ => match KINDS.iter().find(|(known, _)| *known == number) {
+                Some((_, name)) => format!("a packet of {name}"),
+                None => format!("a packet of field {number}"),
+            },
+        };
+        Some((LossCause::Unsupported, cause))
+    })
+}

@@ -1,0 +1,174 @@
+//! Call stacks: of events, and of sampling profilers.
+
+use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_store::row::{Args, Sample};
+use marey_store::{Assembler, Sampled, StoreError};
+
+use super::Events;
+use super::annotations::Marks;
+use super::event::Head;
+use super::sequence::Sequence;
+use crate::perfetto::message::{PerfSample, StreamingProfilePacket, TrackEvent};
+
+impl Events<'_> {
+    /// The innermost frame of an event's call stack, as a context.
+    pub(super) fn stack(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
+        if let Some(stack) = &event.callstack {
+            let mut context = Assembler::ROOT;
+            for frame in &stack.frames {
+                let function = frame.function_name.as_deref().unwrap_or_default();
+                let line = frame.line_number.unwrap_or(0);
+                let name = match &frame.source_file {
+                    Some(file) => format!("{file}:{line}@{function}"),
+                    None => function.to_owned(),
+                };
+                let name_id = self.import.run.text(&name);
+                context = self.import.run.context(context, NodeKind::Frame, name_id);
+            }
+            return Some(context);
+        }
+        self.interned_stack(sequence, event.callstack_iid?)
+    }
+
+    fn interned_stack(&mut self, sequence: &Sequence, iid: u64) -> Option<u32> {
+        let context = sequence.stacks.get(&iid).copied();
+        if context.is_none() {
+            self.lose(LossCause::Unreadable, "a call stack that is not in the file");
+        }
+        context
+    }
+
+    /// Adds the call stack of an event, if it has one, as a sample.
+    pub(super) fn callstack(
+        &mut self,
+        sequence: &Sequence,
+        head: &Head,
+        event: &TrackEvent,
+    ) -> Result<(), StoreError> {
+        let Some(context_id) = self.stack(sequence, event) else { return Ok(()) };
+        let (name, value) = match event.callstack_weight {
+            Some(weight) => ("callstack_weight", MetricValue::Float(weight)),
+            None => ("callstacks", MetricValue::Int(1)),
+        };
+        let name_id = self.import.run.text(name);
+        self.import.run.add_sample(Sample {
+            process_id: head.place.process,
+            thread_id: head.place.around,
+            context_id,
+            name_id,
+            time_nanos: Some(head.time_nanos),
+            value,
+            args: Args::default(),
+        })
+    }
+
+    /// Adds a sample of our own files.
+    pub(super) fn own_sample(
+        &mut self,
+        sequence: &Sequence,
+        head: &Head,
+        event: &TrackEvent,
+        marks: &Marks,
+        value: MetricValue,
+        args: &mut NewArgs,
+    ) -> Result<(), StoreError> {
+        self.show_samples();
+        let context_id = self.stack(sequence, event).unwrap_or(Assembler::ROOT);
+        let args = self.import.run.args(args)?;
+        self.import.run.add_sample(Sample {
+            process_id: head.place.process,
+            thread_id: head.place.around,
+            context_id,
+            name_id: head.name_id,
+            time_nanos: (!marks.flag("has_no_time")).then_some(head.time_nanos),
+            value,
+            args,
+        })
+    }
+
+    pub(super) fn perf_sample(
+        &mut self,
+        sequence: &Sequence,
+        time_nanos: Option<i64>,
+        sample: &PerfSample,
+    ) -> Result<(), StoreError> {
+        let Some(iid) = sample.callstack_iid else {
+            self.lose(LossCause::Unsupported, "a sample without a call stack");
+            return Ok(());
+        };
+        let ids = sample.pid.zip(sample.tid);
+        let thread = ids.and_then(|(pid, tid)| {
+            self.tracks.thread(pid.try_into().ok()?, tid.into(), self.import)
+        });
+        let Some(thread) = thread else {
+            self.lose(LossCause::Unsupported, "a sample of no thread");
+            return Ok(());
+        };
+        let mut args = NewArgs::default();
+        if let Some(count) = sample.timebase_count {
+            args.json("timebase_count", &count.to_string());
+        }
+        let Some(context) = self.interned_stack(sequence, iid) else { return Ok(()) };
+        self.sample(thread, context, time_nanos, &mut args)
+    }
+
+    /// The samples of a thread that writes a sequence. Each time counts from the one before.
+    pub(super) fn profile(
+        &mut self,
+        sequence: &Sequence,
+        start_nanos: Option<i64>,
+        profile: &StreamingProfilePacket,
+    ) -> Result<(), StoreError> {
+        let Some(thread) = sequence.thread else {
+            self.lose(LossCause::Unsupported, "samples of no thread");
+            return Ok(());
+        };
+        let mut time_nanos = start_nanos;
+        let deltas = profile.timestamp_deltas_us.iter().copied().chain(std::iter::repeat(0));
+        for (&iid, delta_us) in profile.callstack_iids.iter().zip(deltas) {
+            let delta_nanos = delta_us.saturating_mul(1000);
+            time_nanos = time_nanos.map(|nanos| nanos.saturating_add(delta_nanos));
+            if let Some(context) = self.interned_stack(sequence, iid) {
+                self.sample(thread, context, time_nanos, &mut NewArgs::default())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one sample of a stack.
+    fn sample(
+        &mut self,
+        thread: u32,
+        context_id: u32,
+        time_nanos: Option<i64>,
+        args: &mut NewArgs,
+    ) -> Result<(), StoreError> {
+        self.show_samples();
+        let process_id = self.tracks.place_of_thread(thread, self.import).process;
+        let name_id = self.import.run.text("samples");
+        let args = self.import.run.args(args)?;
+        self.import.run.add_sample(Sample {
+            process_id,
+            thread_id: Some(thread),
+            context_id,
+            name_id,
+            time_nanos,
+            value: MetricValue::Int(1),
+            args,
+        })
+    }
+
+    /// Says which samples a flame graph shows, before the first one.
+    fn show_samples(&mut self) {
+        if !self.shows_samples {
+            self.shows_samples = true;
+            let run = &mut self.import.run;
+            let count_name_id = Some(run.text("samples"));
+            let nanos_name_id = Some(run.text("cpu (ns)"));
+            run.show_samples(Sampled { count_name_id, nanos_name_id });
+        }
+    }
+}

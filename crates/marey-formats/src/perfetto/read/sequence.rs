@@ -1,0 +1,129 @@
+//! A sequence of packets: its defaults and what it has interned.
+
+use std::collections::HashMap;
+
+use marey_model::context::NodeKind;
+use marey_store::Assembler;
+
+use crate::perfetto::message::{
+    Frame, InternedData, InternedName, InternedString, SourceLocation, TracePacketDefaults,
+    TrackEvent,
+};
+
+/// What later packets of a sequence refer to.
+#[derive(Debug, Default)]
+pub(super) struct Sequence {
+    /// Whether all is there that its packets refer to.
+    pub(super) has_state: bool,
+    pub(super) defaults: TracePacketDefaults,
+    /// The thread that writes it, if its packets say so.
+    pub(super) thread: Option<u32>,
+    /// From which times of its events count that are differences.
+    pub(super) reference_us: i64,
+    /// Names of events, with their ids in the run.
+    pub(super) names: HashMap<u64, (Box<str>, u32)>,
+    pub(super) categories: HashMap<u64, Box<str>>,
+    pub(super) keys: HashMap<u64, Box<str>>,
+    pub(super) strings: HashMap<u64, Box<str>>,
+    pub(super) locations: HashMap<u64, SourceLocation>,
+    /// The innermost frame of each call stack, as a context.
+    pub(super) stacks: HashMap<u64, u32>,
+    /// The last values of counters that give differences.
+    pub(super) int_sums: HashMap<u64, i64>,
+    pub(super) real_sums: HashMap<u64, f64>,
+    functions: HashMap<u64, Box<str>>,
+    mapping_paths: HashMap<u64, Box<str>>,
+    source_paths: HashMap<u64, Box<str>>,
+    mappings: HashMap<u64, Box<str>>,
+    frames: HashMap<u64, (NodeKind, u32)>,
+}
+
+impl Sequence {
+    /// One that has nothing which its packets could refer to, and begins.
+    pub(super) fn beginning() -> Self {
+        Self { has_state: true, ..Self::default() }
+    }
+
+    /// Takes what a packet interns.
+    pub(super) fn intern(&mut self, data: InternedData, run: &mut Assembler) {
+        for InternedName { iid, name } in data.event_names {
+            let name = name.unwrap_or_default();
+            let name_id = run.text(&name);
+            self.names.insert(iid.unwrap_or(0), (name.into(), name_id));
+        }
+        add_names(&mut self.categories, data.event_categories);
+        add_names(&mut self.keys, data.debug_annotation_names);
+        add_texts(&mut self.strings, data.debug_annotation_string_values);
+        add_texts(&mut self.functions, data.function_names);
+        add_texts(&mut self.mapping_paths, data.mapping_paths);
+        add_texts(&mut self.source_paths, data.source_paths);
+        let locations = data.source_locations.into_iter();
+        self.locations.extend(locations.map(|location| (location.iid.unwrap_or(0), location)));
+        for mapping in data.mappings {
+            let parts = mapping.path_string_ids.iter();
+            let parts = parts.filter_map(|iid| self.mapping_paths.get(iid).map(|part| &**part));
+            let path = parts.collect::<Vec<_>>().join("/");
+            self.mappings.insert(mapping.iid.unwrap_or(0), path.into());
+        }
+        for frame in data.frames {
+            let kind = frame.kind.as_deref().unwrap_or(NodeKind::Frame.as_str());
+            let kind = NodeKind::ALL.into_iter().find(|known| known.as_str() == kind);
+            let name = run.text(&self.frame_name(&frame));
+            let frame_iid = frame.iid.unwrap_or(0);
+            self.frames.insert(frame_iid, (kind.unwrap_or(NodeKind::Frame), name));
+        }
+        for stack in data.callstacks {
+            let mut context = Assembler::ROOT;
+            for iid in &stack.frame_ids {
+                let frame = self.frames.get(iid).copied();
+                let (kind, name) =
+                    frame.unwrap_or_else(|| (NodeKind::Frame, run.text("<unknown>")));
+                context = run.context(context, kind, name);
+            }
+            self.stacks.insert(stack.iid.unwrap_or(0), context);
+        }
+    }
+
+    /// The time that an event of an old trace has beside that of its packet, in microseconds.
+    pub(super) fn own_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
+        if let Some(delta_us) = event.timestamp_delta_us {
+            self.reference_us = self.reference_us.saturating_add(delta_us);
+            return Some(self.reference_us);
+        }
+        event.timestamp_absolute_us
+    }
+
+    /// What a frame is called: its function with the file, or the address where that is not known.
+    fn frame_name(&self, frame: &Frame) -> String {
+        let text = |texts: &HashMap<u64, Box<str>>, iid: Option<u64>| {
+            texts.get(&iid?).filter(|text| !text.is_empty()).cloned()
+        };
+        let function = text(&self.functions, frame.function_name_id);
+        let source = text(&self.source_paths, frame.source_path_iid);
+        let line = frame.line_number.map_or(String::new(), |line| format!(":{line}"));
+        match (function, source) {
+            (Some(function), None) => function.into(),
+            (Some(function), Some(source)) => format!("{source}{line}@{function}"),
+            (None, Some(source)) => format!("{source}{line}"),
+            (None, None) => match (frame.rel_pc, text(&self.mappings, frame.mapping_id)) {
+                (None, None) => String::new(),
+                (address, mapping) => {
+                    let mapping = mapping.unwrap_or_default();
+                    format!("{mapping}+{:#x}", address.unwrap_or(0))
+                }
+            },
+        }
+    }
+}
+
+fn add_names(names: &mut HashMap<u64, Box<str>>, new: Vec<InternedName>) {
+    let new = new.into_iter();
+    names.extend(new.map(|name| (name.iid.unwrap_or(0), name.name.unwrap_or_default().into())));
+}
+
+fn add_texts(texts: &mut HashMap<u64, Box<str>>, new: Vec<InternedString>) {
+    texts.extend(new.into_iter().map(|text| {
+        let bytes = text.text.unwrap_or_default();
+        (text.iid.unwrap_or(0), String::from_utf8_lossy(&bytes).into())
+    }));
+}

@@ -1,0 +1,212 @@
+//! Debug annotations: the arguments of events, and marks for what the format has no field for.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use marey_store::row::Args;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::perfetto::MARKS;
+use crate::perfetto::message::{ARRAY, DICT, DebugAnnotation, InternedName, NestedValue};
+
+use super::packets::Packets;
+
+/// What lies deeper is written as JSON: readers of protobuf follow messages to a depth of 100 only.
+const MAX_DEPTH: usize = 32;
+
+/// So many names are numbered. Others are written out, so that no file's arguments fill the memory.
+const MAX_KEYS: usize = 1 << 16;
+
+/// The numbers of names of annotations.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    iids: HashMap<Box<str>, u64>,
+    news: Vec<InternedName>,
+}
+
+impl Keys {
+    /// The names that no packet has said.
+    pub(super) fn take_news(&mut self) -> Vec<InternedName> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// An annotation with this name.
+    fn name(&mut self, name: &str, mut annotation: DebugAnnotation) -> DebugAnnotation {
+        annotation.name_iid = self.iids.get(name).copied();
+        if annotation.name_iid.is_none() && self.iids.len() < MAX_KEYS {
+            let iid = self.iids.len() as u64 + 1;
+            self.iids.insert(name.into(), iid);
+            self.news.push(InternedName { iid: Some(iid), name: Some(name.to_owned()) });
+            annotation.name_iid = Some(iid);
+        }
+        if annotation.name_iid.is_none() {
+            annotation.name = Some(name.to_owned());
+        }
+        annotation
+    }
+}
+
+/// What an event has beyond the fields of the format.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Vec<(&'static str, DebugAnnotation)>);
+
+impl Marks {
+    pub(super) fn uint(&mut self, name: &'static str, value: impl Into<Option<u64>>) -> &mut Self {
+        self.add(name, value.into().map(uint))
+    }
+
+    pub(super) fn int(&mut self, name: &'static str, value: impl Into<Option<i64>>) -> &mut Self {
+        self.add(name, value.into().map(int))
+    }
+
+    pub(super) fn text(&mut self, name: &'static str, value: &str) -> &mut Self {
+        self.add(name, Some(text(value.to_owned())))
+    }
+
+    pub(super) fn flag(&mut self, name: &'static str, is_set: bool) -> &mut Self {
+        self.add(name, is_set.then(|| flag(true)))
+    }
+
+    /// Whole numbers along x, y and z.
+    pub(super) fn extents(&mut self, name: &'static str, value: Option<[u32; 3]>) -> &mut Self {
+        let list = |along: [u32; 3]| array(along.map(|n| uint(n.into())).to_vec());
+        self.add(name, value.map(list))
+    }
+
+    pub(super) fn real(&mut self, name: &'static str, value: f64) -> &mut Self {
+        self.add(name, Some(real(value)))
+    }
+
+    fn add(&mut self, name: &'static str, value: Option<DebugAnnotation>) -> &mut Self {
+        self.0.extend(value.map(|value| (name, value)));
+        self
+    }
+}
+
+impl Packets<'_> {
+    /// The annotations of an event.
+    pub(super) fn annotations(&mut self, marks: Marks, args: &Args) -> Vec<DebugAnnotation> {
+        let mut json = String::new();
+        self.reader.args(args, &mut json);
+        let object = self.keys.value(&json, 0);
+        // What a run stores is JSON; that of a damaged one is shown as it is.
+        let mut annotations = match object {
+            Ok(object) => object.dict_entries,
+            Err(_) => vec![self.keys.name("args", text(json))],
+        };
+        // An argument that has the name of marks must not be taken for them.
+        let iid = self.keys.iids.get(MARKS).copied();
+        let is_hidden = annotations.iter().any(|annotation| {
+            annotation.name.as_deref() == Some(MARKS)
+                || (iid.is_some() && annotation.name_iid == iid)
+        });
+        if is_hidden || !marks.0.is_empty() {
+            let entries = marks.0.into_iter().map(|(name, value)| self.keys.name(name, value));
+            let marks = dict(entries.collect());
+            annotations.insert(0, self.keys.name(MARKS, marks));
+        }
+        annotations
+    }
+}
+
+impl Keys {
+    /// A value as an annotation without a name.
+    fn value(&mut self, json: &str, depth: usize) -> Result<DebugAnnotation, serde_json::Error> {
+        Ok(match json.as_bytes().first() {
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => raw(json),
+            Some(b'{') => {
+                let entries = serde_json::from_str::<Entries>(json)?.0.into_iter();
+                let entries = entries.map(|(key, value)| {
+                    let value = self.value(value.get(), depth + 1)?;
+                    Ok(self.name(&key, value))
+                });
+                dict(entries.collect::<Result<_, serde_json::Error>>()?)
+            }
+            Some(b'[') => {
+                let values = serde_json::from_str::<Vec<&RawValue>>(json)?.into_iter();
+                let values = values.map(|value| self.value(value.get(), depth + 1));
+                array(values.collect::<Result<_, _>>()?)
+            }
+            Some(b'"') => text(serde_json::from_str(json)?),
+            Some(b't') => flag(true),
+            Some(b'f') => flag(false),
+            Some(b'n') => raw(json),
+            // Numbers are read to the last digit, which serde_json does not promise.
+            _ => match (json.parse(), json.parse(), json.parse()) {
+                (Ok(value), ..) => int(value),
+                (_, Ok(value), _) => uint(value),
+                (.., Ok(value)) => real(value),
+                _ => raw(json),
+            },
+        })
+    }
+}
+
+/// The entries of an object as they stand there.
+struct Entries<'j>(Vec<(String, &'j RawValue)>);
+
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct All;
+
+        impl<'de> Visitor<'de> for All {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        json.deserialize_map(All)
+    }
+}
+
+fn uint(value: u64) -> DebugAnnotation {
+    DebugAnnotation { uint_value: Some(value), ..DebugAnnotation::default() }
+}
+
+fn int(value: i64) -> DebugAnnotation {
+    DebugAnnotation { int_value: Some(value), ..DebugAnnotation::default() }
+}
+
+fn real(value: f64) -> DebugAnnotation {
+    DebugAnnotation { double_value: Some(value), ..DebugAnnotation::default() }
+}
+
+fn flag(value: bool) -> DebugAnnotation {
+    DebugAnnotation { bool_value: Some(value), ..DebugAnnotation::default() }
+}
+
+fn text(value: String) -> DebugAnnotation {
+    DebugAnnotation { string_value: Some(value), ..DebugAnnotation::default() }
+}
+
+/// A value as JSON.
+fn raw(json: &str) -> DebugAnnotation {
+    DebugAnnotation { legacy_json_value: Some(json.to_owned()), ..DebugAnnotation::default() }
+}
+
+fn dict(entries: Vec<DebugAnnotation>) -> DebugAnnotation {
+    let nested_value = entries.is_empty().then(|| empty(DICT));
+    DebugAnnotation { dict_entries: entries, nested_value, ..DebugAnnotation::default() }
+}
+
+fn array(values: Vec<DebugAnnotation>) -> DebugAnnotation {
+    let nested_value = values.is_empty().then(|| empty(ARRAY));
+    DebugAnnotation { array_values: values, nested_value, ..DebugAnnotation::default() }
+}
+
+/// Lists without values cannot be told from no value at all but by this.
+fn empty(nested_type: i32) -> NestedValue {
+    NestedValue { nested_type: Some(nested_type), ..NestedValue::default() }
+}

@@ -1,0 +1,153 @@
+//! Runs to traces.
+//!
+//! Each kind of row has a track and a form:
+//!
+//! | rows | track | form |
+//! |---|---|---|
+//! | spans | their thread | slices |
+//! | activities of devices | their stream | slices with the call stack of the launch |
+//! | async spans | one of their name | slices |
+//! | instants | their thread or process | instants |
+//! | points of flows | their thread | instants with a flow id |
+//! | values of metrics | a counter below their thread | counters |
+//! | samples | `samples` below their thread | instants with a call stack and its weight |
+//! | events of allocators | `memory` and the device | instants, and counters of the sums |
+//!
+//! Samples are track events and not `PerfSample`s because those hold neither real numbers nor what
+//! the value is. Where slices cross, the later one is on another track beside.
+
+mod annotations;
+mod packets;
+mod rows;
+mod tracks;
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use marey_model::metric::MetricValue;
+use marey_store::row::{
+    AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metadata,
+    Metric, Row, Sample, Span, Step,
+};
+use marey_store::{Reader, StoreError};
+
+use self::packets::Packets;
+use self::tracks::Tracks;
+use crate::export::{ExportError, LeftOut};
+
+/// Writes a run as a trace.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let packets = Packets::begin(reader, out, first_nanos(reader)?)?;
+    let mut writer = Writer {
+        reader,
+        packets,
+        tracks: Tracks::default(),
+        launches: launches(reader)?,
+        steps: steps(reader)?,
+    };
+    writer.tracks.declare_all(&mut writer.packets)?;
+    reader.spans_by_thread()?.for_each(|span| writer.span(span))?;
+    writer.tracks.end_all(&mut writer.packets)?;
+    for row in reader.rows::<GpuActivity>()? {
+        writer.activity(&row?)?;
+    }
+    for row in reader.rows::<AsyncSpan>()? {
+        writer.async_span(&row?)?;
+    }
+    writer.tracks.end_all(&mut writer.packets)?;
+    for row in reader.rows::<Instant>()? {
+        writer.instant(&row?)?;
+    }
+    for row in reader.rows::<Flow>()? {
+        writer.flow(&row?)?;
+    }
+    for row in reader.rows::<Metric>()? {
+        let row = row?;
+        match row.value {
+            MetricValue::Int(_) | MetricValue::Float(_) => writer.metric(&row)?,
+            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+        }
+    }
+    for row in reader.rows::<Sample>()? {
+        let row = row?;
+        match row.value {
+            MetricValue::Int(_) | MetricValue::Float(_) => writer.sample(&row)?,
+            _ => *left_out.entry("values that are no numbers").or_default() += 1,
+        }
+    }
+    for row in reader.rows::<MemoryEvent>()? {
+        writer.memory_event(&row?)?;
+    }
+    left_out.insert("collectives", count::<Collective>(reader)?);
+    left_out.insert("devices", count::<Device>(reader)?);
+    left_out.insert("blocks of memory snapshots", count::<MemoryBlock>(reader)?);
+    left_out.insert("entries of metadata", count::<Metadata>(reader)?);
+    Ok(())
+}
+
+/// Writes rows.
+struct Writer<'a> {
+    reader: &'a Reader<'a>,
+    packets: Packets<'a>,
+    tracks: Tracks,
+    /// By process and correlation id.
+    launches: HashMap<(u32, u64), Launch>,
+    /// The numbers of training steps, by thread, start and context.
+    steps: HashMap<(u32, i64, u32), u32>,
+}
+
+/// What was launched with a correlation id.
+#[derive(Debug, Default)]
+struct Launch {
+    /// Activities that are to come.
+    activities: u64,
+    /// Whether the arrow to them began.
+    has_begun: bool,
+}
+
+fn launches(reader: &Reader) -> Result<HashMap<(u32, u64), Launch>, StoreError> {
+    let mut launches: HashMap<_, Launch> = HashMap::new();
+    for row in reader.rows::<GpuActivity>()? {
+        let row = row?;
+        if let Some(correlation) = row.correlation_id {
+            launches.entry((row.process_id, correlation)).or_default().activities += 1;
+        }
+    }
+    Ok(launches)
+}
+
+fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
+    let number = |step: Step| ((step.thread_id, step.start_nanos, step.context_id), step.number);
+    reader.rows::<Step>()?.map(|row| row.map(number)).collect()
+}
+
+/// The first moment of what is written, in nanoseconds since 1970.
+fn first_nanos(reader: &Reader) -> Result<i64, StoreError> {
+    let mut first = [
+        first::<Span>(reader)?,
+        first::<GpuActivity>(reader)?,
+        first::<AsyncSpan>(reader)?,
+        first::<Instant>(reader)?,
+        first::<Flow>(reader)?,
+        first::<Metric>(reader)?,
+        first::<MemoryEvent>(reader)?,
+        None,
+    ];
+    // Samples are in no order.
+    for row in reader.rows::<Sample>()? {
+        first[7] = [first[7], row?.time_nanos].into_iter().flatten().min();
+    }
+    Ok(first.into_iter().flatten().min().unwrap_or(0))
+}
+
+fn first<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {
+    Ok(reader.rows::<R>()?.next().transpose()?.map(|row| row.start_nanos()))
+}
+
+fn count<R: Row>(reader: &Reader) -> Result<u64, StoreError> {
+    reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))
+}

@@ -1,0 +1,160 @@
+//! Packets: one after the other on one sequence, with names that are said once.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+
+use marey_model::context::NodeKind;
+use marey_store::Reader;
+use prost::Message;
+use prost::encoding::{WireType, encode_key};
+
+use super::annotations::Keys;
+use crate::perfetto::message::{
+    BOOTTIME, Callstack, Clock, ClockSnapshot, Frame, InternedData, InternedName, InternedString,
+    Mapping, NEEDS_STATE, REALTIME, STATE_CLEARED, TRACE_PACKET, TracePacket, TrackDescriptor,
+    TrackEvent,
+};
+
+/// The one sequence of packets.
+const SEQUENCE: u32 = 1;
+
+/// The mapping that all frames are of; older readers of traces ask for one.
+const MAPPING: u64 = 1;
+
+/// Writes packets.
+pub(super) struct Packets<'a> {
+    pub(super) reader: &'a Reader<'a>,
+    out: &'a mut dyn Write,
+    packet_bytes: Vec<u8>,
+    /// The moment, in nanoseconds since 1970, from which times are counted.
+    zero_nanos: i64,
+    pub(super) keys: Keys,
+    /// What the next packet has to say before its event.
+    news: InternedData,
+    names: HashSet<u32>,
+    categories: HashSet<u32>,
+    functions: HashSet<u32>,
+    frames: HashMap<(u32, NodeKind), u64>,
+    stacks: HashSet<u32>,
+}
+
+impl<'a> Packets<'a> {
+    /// Begins a trace whose times are counted from a moment in nanoseconds since 1970.
+    pub(super) fn begin(
+        reader: &'a Reader<'a>,
+        out: &'a mut dyn Write,
+        zero_nanos: i64,
+    ) -> io::Result<Self> {
+        let mut packets = Self {
+            reader,
+            out,
+            packet_bytes: Vec::new(),
+            zero_nanos,
+            keys: Keys::default(),
+            news: InternedData {
+                mappings: vec![Mapping { iid: Some(MAPPING), ..Mapping::default() }],
+                ..InternedData::default()
+            },
+            names: HashSet::new(),
+            categories: HashSet::new(),
+            functions: HashSet::new(),
+            frames: HashMap::new(),
+            stacks: HashSet::new(),
+        };
+        // Clocks have no times below 0.
+        let unix_nanos = u64::try_from(zero_nanos).unwrap_or(0);
+        let boot_nanos = if zero_nanos < 0 { zero_nanos.unsigned_abs() } else { 0 };
+        let clock = |id, nanos| Clock { id: Some(id), timestamp: Some(nanos), ..Clock::default() };
+        let clocks = vec![clock(BOOTTIME, boot_nanos), clock(REALTIME, unix_nanos)];
+        packets.put(TracePacket {
+            clock_snapshot: Some(ClockSnapshot { clocks }),
+            sequence_flags: Some(STATE_CLEARED),
+            ..TracePacket::default()
+        })?;
+        Ok(packets)
+    }
+
+    /// Declares a track.
+    pub(super) fn track(&mut self, track: TrackDescriptor) -> io::Result<()> {
+        self.put(TracePacket { track_descriptor: Some(track), ..TracePacket::default() })
+    }
+
+    /// Writes an event at a moment in nanoseconds since 1970.
+    pub(super) fn event(&mut self, time_nanos: i64, event: TrackEvent) -> io::Result<()> {
+        let nanos = i128::from(time_nanos) - i128::from(self.zero_nanos);
+        let mut news = std::mem::take(&mut self.news);
+        news.debug_annotation_names = self.keys.take_news();
+        self.put(TracePacket {
+            timestamp: Some(u64::try_from(nanos).unwrap_or(0)),
+            track_event: Some(event),
+            interned_data: (news != InternedData::default()).then_some(news),
+            sequence_flags: Some(NEEDS_STATE),
+            ..TracePacket::default()
+        })
+    }
+
+    /// The number of an event's name.
+    pub(super) fn name(&mut self, name_id: u32) -> u64 {
+        let iid = u64::from(name_id) + 1;
+        if self.names.insert(name_id) {
+            let name = self.reader.text(name_id).to_owned();
+            self.news.event_names.push(InternedName { iid: Some(iid), name: Some(name) });
+        }
+        iid
+    }
+
+    /// The number of an event's category.
+    pub(super) fn category(&mut self, category_id: u32) -> u64 {
+        let iid = u64::from(category_id) + 1;
+        if self.categories.insert(category_id) {
+            let name = self.reader.text(category_id).to_owned();
+            self.news.event_categories.push(InternedName { iid: Some(iid), name: Some(name) });
+        }
+        iid
+    }
+
+    /// The number of a call stack; the root is none.
+    pub(super) fn stack(&mut self, context_id: u32) -> Option<u64> {
+        let path = self.reader.path(context_id);
+        if path.is_empty() {
+            return None;
+        }
+        let iid = u64::from(context_id) + 1;
+        if self.stacks.insert(context_id) {
+            let frame_ids = path.into_iter().map(|context| self.frame(context)).collect();
+            self.news.callstacks.push(Callstack { iid: Some(iid), frame_ids });
+        }
+        Some(iid)
+    }
+
+    fn frame(&mut self, context_id: u32) -> u64 {
+        let context = self.reader.context(context_id);
+        let next = self.frames.len() as u64 + 1;
+        let iid = *self.frames.entry((context.name_id, context.kind)).or_insert(next);
+        if iid == next {
+            let function = u64::from(context.name_id) + 1;
+            if self.functions.insert(context.name_id) {
+                let text = self.reader.text(context.name_id).as_bytes().to_vec();
+                let name = InternedString { iid: Some(function), text: Some(text) };
+                self.news.function_names.push(name);
+            }
+            let is_frame = context.kind == NodeKind::Frame;
+            self.news.frames.push(Frame {
+                iid: Some(iid),
+                function_name_id: Some(function),
+                mapping_id: Some(MAPPING),
+                kind: (!is_frame).then(|| context.kind.as_str().to_owned()),
+                ..Frame::default()
+            });
+        }
+        iid
+    }
+
+    fn put(&mut self, packet: TracePacket) -> io::Result<()> {
+        let packet = TracePacket { sequence_id: Some(SEQUENCE), ..packet };
+        self.packet_bytes.clear();
+        encode_key(TRACE_PACKET, WireType::LengthDelimited, &mut self.packet_bytes);
+        packet.encode_length_delimited(&mut self.packet_bytes).expect("vectors take everything");
+        self.out.write_all(&self.packet_bytes)
+    }
+}

@@ -1,0 +1,251 @@
+//! Rows as events.
+
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_store::row::{
+    AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope, MemoryEvent, Metric, Sample,
+    Span,
+};
+
+use super::Writer;
+use super::annotations::Marks;
+use super::packets::Packets;
+use super::tracks::Place;
+use crate::export::ExportError;
+use crate::perfetto::message::{COUNTER, INSTANT, TrackEvent};
+use crate::perfetto::{launch_flow, spread};
+
+impl Writer<'_> {
+    pub(super) fn span(&mut self, span: &Span) -> Result<(), ExportError> {
+        let Self { reader, packets, tracks, launches, steps } = self;
+        let kind = reader.context(span.context_id).kind;
+        let process = reader.thread(span.thread_id).map_or(0, |thread| thread.process_id);
+        let flow = span.correlation_id.and_then(|correlation| {
+            let launch = launches.get_mut(&(process, correlation))?;
+            let is_first = !std::mem::replace(&mut launch.has_begun, true);
+            is_first.then(|| launch_flow(tracks.pid(process), correlation))
+        });
+        let mut marks = Marks::default();
+        if kind != NodeKind::Scope {
+            marks.text("kind", kind.as_str());
+        }
+        let step = steps.get(&(span.thread_id, span.start_nanos, span.context_id));
+        marks.uint("step", step.filter(|_| kind == NodeKind::Step).map(|&step| step.into()));
+        marks.uint("external_id", span.external_id).flag("is_open", span.is_open);
+        let times = (span.start_nanos, span.duration_nanos);
+        tracks.slice(&Place::Thread(span.thread_id), times, packets, |packets, is_own| {
+            marks.flag("is_of_thread", !is_own);
+            TrackEvent {
+                correlation_id: span.correlation_id,
+                flow_ids: flow.into_iter().collect(),
+                debug_annotations: packets.annotations(marks, &span.args),
+                ..named(packets, span.name_id, span.category_id)
+            }
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn activity(&mut self, row: &GpuActivity) -> Result<(), ExportError> {
+        let Self { packets, tracks, launches, .. } = self;
+        let mut marks = Marks::default();
+        marks
+            .text("activity", row.kind.as_str())
+            .uint("device", u64::from(row.device))
+            .uint("stream", u64::from(row.stream))
+            .uint("graph_node_id", row.graph_node_id)
+            .extents("grid", row.grid)
+            .extents("block", row.block)
+            .uint("registers", row.registers.map(u64::from))
+            .int("shared_bytes", row.shared_bytes)
+            .int("bytes", row.bytes)
+            .uint("external_id", row.external_id);
+        let (mut flow_ids, mut terminating_flow_ids) = (Vec::new(), Vec::new());
+        if let Some(correlation) = row.correlation_id
+            && let Some(launch) = launches.get_mut(&(row.process_id, correlation))
+        {
+            launch.activities = launch.activities.saturating_sub(1);
+            if launch.has_begun {
+                let flow = launch_flow(tracks.pid(row.process_id), correlation);
+                let is_last = launch.activities == 0;
+                if is_last { &mut terminating_flow_ids } else { &mut flow_ids }.push(flow);
+            }
+        }
+        let place = Place::Stream(row.process_id, row.device, row.stream);
+        let times = (row.start_nanos, row.duration_nanos);
+        tracks.slice(&place, times, packets, |packets, _| TrackEvent {
+            correlation_id: row.correlation_id,
+            flow_ids,
+            terminating_flow_ids,
+            callstack_iid: row.context_id.and_then(|context| packets.stack(context)),
+            debug_annotations: packets.annotations(marks, &row.args),
+            ..named(packets, row.name_id, row.category_id)
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn async_span(&mut self, row: &AsyncSpan) -> Result<(), ExportError> {
+        let Self { packets, tracks, .. } = self;
+        let mut marks = Marks::default();
+        marks.flag("is_open", row.is_open);
+        let place = Place::Async(row.process_id, row.track_id);
+        let times = (row.start_nanos, row.duration_nanos);
+        tracks.slice(&place, times, packets, |packets, _| TrackEvent {
+            debug_annotations: packets.annotations(marks, &row.args),
+            ..named(packets, row.name_id, row.category_id)
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn instant(&mut self, row: &Instant) -> Result<(), ExportError> {
+        let (place, usual) = match row.thread_id {
+            Some(thread) => (Place::Thread(thread), InstantScope::Thread),
+            None => (Place::Process(row.process_id), InstantScope::Process),
+        };
+        let mut marks = Marks::default();
+        if row.scope != usual {
+            marks.text("scope", row.scope.as_str());
+        }
+        let event = TrackEvent {
+            debug_annotations: self.packets.annotations(marks, &row.args),
+            ..named(&mut self.packets, row.name_id, row.category_id)
+        };
+        self.moment(&place, row.time_nanos, event)
+    }
+
+    pub(super) fn flow(&mut self, row: &Flow) -> Result<(), ExportError> {
+        // The arrows of one rank have nothing to do with those of others.
+        let thread = self.reader.thread(row.thread_id);
+        let process = thread.and_then(|thread| self.reader.process(thread.process_id));
+        let rank = process.and_then(|process| process.rank).unwrap_or(-1);
+        let category = row.category_id.map_or(0, |category| u64::from(category) + 1);
+        let arrow = spread(spread(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
+        let (flow_ids, terminating_flow_ids) = match row.point {
+            FlowPoint::Start | FlowPoint::Step => (vec![arrow], Vec::new()),
+            FlowPoint::End => (Vec::new(), vec![arrow]),
+        };
+        let mut marks = Marks::default();
+        marks.text("flow", row.point.as_str()).uint("flow_id", row.flow_id);
+        marks.flag("is_enclosing", row.is_enclosing);
+        let event = TrackEvent {
+            flow_ids,
+            terminating_flow_ids,
+            debug_annotations: self.packets.annotations(marks, &row.args),
+            ..named(&mut self.packets, row.name_id, row.category_id)
+        };
+        self.moment(&Place::Thread(row.thread_id), row.time_nanos, event)
+    }
+
+    /// Values of other types than numbers are none.
+    pub(super) fn metric(&mut self, row: &Metric) -> Result<(), ExportError> {
+        let (counter_value, double_counter_value) = numbers(&row.value);
+        let stack = self.packets.stack(row.context_id);
+        let place = Place::Counter(row.thread_id, row.name_id);
+        self.count(
+            &place,
+            row.time_nanos,
+            TrackEvent {
+                counter_value,
+                double_counter_value,
+                callstack_iid: stack,
+                ..TrackEvent::default()
+            },
+        )
+    }
+
+    /// Values of other types than numbers are none.
+    pub(super) fn sample(&mut self, row: &Sample) -> Result<(), ExportError> {
+        let mut marks = Marks::default();
+        let weight = match row.value {
+            MetricValue::Int(value) => {
+                marks.int("sample", value);
+                value as f64
+            }
+            MetricValue::Float(value) => {
+                marks.real("sample", value);
+                value
+            }
+            MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => return Ok(()),
+        };
+        marks.flag("has_no_time", row.time_nanos.is_none());
+        let stack = self.packets.stack(row.context_id);
+        let event = TrackEvent {
+            callstack_iid: stack,
+            callstack_weight: stack.map(|_| weight),
+            debug_annotations: self.packets.annotations(marks, &row.args),
+            ..named(&mut self.packets, row.name_id, None)
+        };
+        let place = Place::Samples(row.process_id, row.thread_id);
+        self.moment(&place, row.time_nanos.unwrap_or(i64::MIN), event)
+    }
+
+    pub(super) fn memory_event(&mut self, row: &MemoryEvent) -> Result<(), ExportError> {
+        let device = row.device.map_or(String::new(), |device| format!(" {device}"));
+        let memory = format!("memory {}{device}", row.device_type);
+        let sums = [("allocated", row.allocated_bytes), ("reserved", row.reserved_bytes)];
+        for (name, bytes) in sums {
+            if bytes.is_some() {
+                let name = format!("{memory} {name} (bytes)");
+                let place = Place::MemoryCounter(row.process_id, name);
+                let event = TrackEvent { counter_value: bytes, ..TrackEvent::default() };
+                self.count(&place, row.time_nanos, event)?;
+            }
+        }
+        let thread =
+            row.thread_id.map(|id| self.tracks.uuid(&Place::Thread(id), &mut self.packets));
+        let mut marks = Marks::default();
+        marks
+            .text("memory", row.action.as_str())
+            .text("device_type", &row.device_type)
+            .uint("thread_track", thread.transpose()?)
+            .uint("device", row.device.map(u64::from))
+            .uint("stream", row.stream)
+            .uint("address", row.address)
+            .int("bytes", row.bytes)
+            .int("allocated_bytes", row.allocated_bytes)
+            .int("reserved_bytes", row.reserved_bytes);
+        let event = TrackEvent {
+            name: Some(row.action.as_str().to_owned()),
+            category_iids: categories(&mut self.packets, row.category_id),
+            callstack_iid: row.context_id.and_then(|context| self.packets.stack(context)),
+            debug_annotations: self.packets.annotations(marks, &row.args),
+            ..TrackEvent::default()
+        };
+        self.moment(&Place::Memory(row.process_id, memory), row.time_nanos, event)
+    }
+
+    /// Writes what does not last.
+    fn moment(&mut self, place: &Place, nanos: i64, event: TrackEvent) -> Result<(), ExportError> {
+        let track_uuid = Some(self.tracks.uuid(place, &mut self.packets)?);
+        let event = TrackEvent { r#type: Some(INSTANT), track_uuid, ..event };
+        Ok(self.packets.event(nanos, event)?)
+    }
+
+    /// Writes the value of a counter.
+    fn count(&mut self, place: &Place, nanos: i64, event: TrackEvent) -> Result<(), ExportError> {
+        let track_uuid = Some(self.tracks.uuid(place, &mut self.packets)?);
+        let event = TrackEvent { r#type: Some(COUNTER), track_uuid, ..event };
+        Ok(self.packets.event(nanos, event)?)
+    }
+}
+
+/// An event with its name and category only.
+fn named(packets: &mut Packets, name_id: u32, category_id: Option<u32>) -> TrackEvent {
+    TrackEvent {
+        name_iid: Some(packets.name(name_id)),
+        category_iids: categories(packets, category_id),
+        ..TrackEvent::default()
+    }
+}
+
+fn categories(packets: &mut Packets, category_id: Option<u32>) -> Vec<u64> {
+    category_id.into_iter().map(|category| packets.category(category)).collect()
+}
+
+/// A value as a whole or a real number.
+fn numbers(value: &MetricValue) -> (Option<i64>, Option<f64>) {
+    match *value {
+        MetricValue::Int(value) => (Some(value), None),
+        MetricValue::Float(value) => (None, Some(value)),
+        MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => (None, None),
+    }
+}

@@ -1,0 +1,120 @@
+//! What a profile says beside its samples, to rows of metadata.
+
+use marey_store::row::Metadata;
+use serde::Serialize;
+
+use super::facts;
+use super::message::{Function, Location, Mapping};
+use super::stacks::Stacks;
+use super::tables::find;
+use crate::import::{Broken, Import};
+
+/// Adds what the whole file, its mappings, functions and locations are, none before what it refers to.
+pub(super) fn describe(
+    stacks: &mut Stacks,
+    process_id: u32,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let mut describe = Describe { stacks, process_id, import };
+    let file = describe.file()?;
+    if file != facts::File::default() {
+        describe.add("pprof.file".to_owned(), &file)?;
+    }
+    let mappings = describe.stacks.tables.mappings.clone();
+    for (id, &(offset, _)) in &mappings {
+        let mapping = find(&mappings, *id).unwrap_or_default();
+        let mapping = describe.mapping(mapping, offset)?;
+        describe.add(format!("pprof.mapping.{id}"), &mapping)?;
+    }
+    let functions = describe.stacks.tables.functions.clone();
+    for (id, &(offset, _)) in &functions {
+        let function = find(&functions, *id).unwrap_or_default();
+        let function = describe.function(function, offset)?;
+        describe.add(format!("pprof.function.{id}"), &function)?;
+    }
+    let locations = describe.stacks.tables.locations.clone();
+    for id in locations.keys() {
+        let location = location(&find(&locations, *id).unwrap_or_default());
+        describe.add(format!("pprof.location.{id}"), &location)?;
+    }
+    Ok(())
+}
+
+struct Describe<'s, 'a, 'i> {
+    stacks: &'s mut Stacks<'a>,
+    process_id: u32,
+    import: &'i mut Import,
+}
+
+impl Describe<'_, '_, '_> {
+    fn file(&mut self) -> Result<facts::File, Broken> {
+        let file = self.stacks.tables.file.clone();
+        let period_type = match file.period_type {
+            Some(ty) => Some((self.text(ty.kind, 0)?, self.text(ty.unit, 0)?)),
+            None => None,
+        };
+        let comments = file.comment.iter().map(|&comment| self.text(comment, 0));
+        Ok(facts::File {
+            time_nanos: file.time_nanos,
+            duration_nanos: file.duration_nanos,
+            period_type,
+            period: file.period,
+            comments: comments.collect::<Result<_, _>>()?,
+            drop_frames: self.text(file.drop_frames, 0)?,
+            keep_frames: self.text(file.keep_frames, 0)?,
+            default_sample_type: self.text(file.default_sample_type, 0)?,
+            doc_url: self.text(file.doc_url, 0)?,
+        })
+    }
+
+    fn mapping(&mut self, mapping: Mapping, offset: u64) -> Result<facts::Mapping, Broken> {
+        Ok(facts::Mapping {
+            memory_start: mapping.memory_start,
+            memory_limit: mapping.memory_limit,
+            file_offset: mapping.file_offset,
+            filename: self.text(mapping.filename, offset)?,
+            build_id: self.text(mapping.build_id, offset)?,
+            has_functions: mapping.has_functions,
+            has_filenames: mapping.has_filenames,
+            has_line_numbers: mapping.has_line_numbers,
+            has_inline_frames: mapping.has_inline_frames,
+        })
+    }
+
+    fn function(&mut self, function: Function, offset: u64) -> Result<facts::Function, Broken> {
+        Ok(facts::Function {
+            name: self.text(function.name, offset)?,
+            system_name: self.text(function.system_name, offset)?,
+            filename: self.text(function.filename, offset)?,
+            start_line: function.start_line,
+        })
+    }
+
+    fn text(&mut self, position: i64, offset: u64) -> Result<String, Broken> {
+        Ok(self.stacks.text(position, offset, self.import)?.into_owned())
+    }
+
+    fn add(&mut self, key: String, facts: &impl Serialize) -> Result<(), Broken> {
+        let value = serde_json::to_string(facts).expect("these are texts and numbers");
+        Ok(self.import.run.add_metadata(Metadata {
+            process_id: self.process_id,
+            thread_id: None,
+            key: key.into(),
+            value: value.into(),
+        })?)
+    }
+}
+
+fn location(location: &Location) -> facts::Location {
+    let lines = location.line.iter().map(|line| facts::Line {
+        function: line.function_id,
+        number: line.number,
+        column: line.column,
+    });
+    facts::Location {
+        mapping: location.mapping_id,
+        address: location.address,
+        lines: lines.collect(),
+        is_folded: location.is_folded,
+    }
+}

@@ -1,0 +1,209 @@
+//! From a profile to samples.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Read;
+
+use marey_model::args::{NewArgs, quote};
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_store::row;
+use marey_store::{NewProcess, Sampled};
+use prost::Message;
+
+use super::LOCATIONS;
+use super::describe::describe;
+use super::fields::{Field, Fields};
+use super::message::{Label, Sample, tag};
+use super::stacks::Stacks;
+use super::tables::Tables;
+use crate::import::{Broken, Import};
+use crate::input::Input;
+use crate::weights::{is_nanos, name_and_unit};
+
+/// Reads a file. It is kept as a whole, since its samples may come before what they refer to.
+pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
+    let mut content = Vec::new();
+    input.read_to_end(&mut content)?;
+    let name = Some(import.stem.clone());
+    let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
+    let (tables, end) = Tables::of(&content, import);
+    let mut stacks = Stacks::new(tables, content.len());
+    describe(&mut stacks, process_id, import)?;
+    let mut reader = Reader { import, process_id, stacks, threads: HashMap::new(), own_os_id: 0 };
+    let types = reader.types()?;
+    for field in Fields::of(&content).map_while(Result::ok) {
+        if field.tag == tag::SAMPLE {
+            reader.sample(&field, &types)?;
+        }
+    }
+    end
+}
+
+struct Reader<'a, 'i> {
+    import: &'i mut Import,
+    process_id: u32,
+    stacks: Stacks<'a>,
+    threads: HashMap<ThreadName, u32>,
+    /// The number of the last thread that has none in the system.
+    own_os_id: i64,
+}
+
+/// What labels say of a thread.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct ThreadName {
+    os_id: Option<i64>,
+    name: Option<String>,
+}
+
+impl Reader<'_, '_> {
+    /// The names of the values of a sample; `None` for one that has the name of another.
+    fn types(&mut self) -> Result<Vec<Option<u32>>, Broken> {
+        let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
+        let default = self.stacks.tables.file.default_sample_type;
+        let default = self.stacks.text(default, 0, self.import)?;
+        let mut sampled = Sampled::default();
+        let mut is_default_shown = false;
+        let mut names = Vec::new();
+        let mut seen = HashSet::new();
+        for ty in &types {
+            let kind = self.stacks.text(ty.kind, 0, self.import)?;
+            let unit = self.stacks.text(ty.unit, 0, self.import)?;
+            let name_id = self.import.run.text(&joined(&kind, &unit));
+            if !seen.insert(name_id) {
+                let cause = format!("two types of values are called `{kind}`");
+                self.import.lose(LossCause::Unsupported, 1, 0, cause);
+                names.push(None);
+                continue;
+            }
+            names.push(Some(name_id));
+            // The last one is what pprof shows if the file does not say it.
+            if is_nanos(&unit) && !is_default_shown {
+                sampled.nanos_name_id = Some(name_id);
+                is_default_shown = kind == default;
+            }
+            if unit == "count" && sampled.count_name_id.is_none() {
+                sampled.count_name_id = Some(name_id);
+            }
+        }
+        self.import.run.show_samples(sampled);
+        Ok(names)
+    }
+
+    fn sample(&mut self, field: &Field, types: &[Option<u32>]) -> Result<(), Broken> {
+        let offset = field.offset;
+        let Ok(sample) = Sample::decode(field.body) else {
+            self.import.lose(LossCause::Unreadable, 1, offset, "the sample is malformed");
+            return Ok(());
+        };
+        let (values, expected) = (sample.value.len(), types.len());
+        if values != expected {
+            let cause = format!("the sample has {values} values and the file {expected} types");
+            self.import.lose(LossCause::Unreadable, 1, offset, cause);
+            return Ok(());
+        }
+        let context = self.stacks.context(&sample.location_id, offset, self.import)?;
+        let Some(context_id) = context else { return Ok(()) };
+        let mut args = NewArgs::default();
+        if !sample.location_id.is_empty() {
+            let numbers = sample.location_id.iter().map(u64::to_string);
+            let numbers: Vec<String> = numbers.collect();
+            args.json(LOCATIONS, &format!("[{}]", numbers.join(",")));
+        }
+        let thread = self.labels(&sample.label, offset, &mut args)?;
+        let args = self.import.run.args(&mut args)?;
+        let thread_id = self.thread(thread);
+        for (name_id, value) in types.iter().zip(sample.value) {
+            let Some(name_id) = *name_id else { continue };
+            self.import.run.add_sample(row::Sample {
+                process_id: self.process_id,
+                thread_id,
+                context_id,
+                name_id,
+                time_nanos: None,
+                value: MetricValue::Int(value),
+                args: args.clone(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds labels to arguments, but for what the thread is told by. A label that is there several
+    /// times is a list.
+    fn labels(
+        &mut self,
+        labels: &[Label],
+        offset: u64,
+        args: &mut NewArgs,
+    ) -> Result<ThreadName, Broken> {
+        let (mut thread, mut other_thread) = (ThreadName::default(), ThreadName::default());
+        let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for label in labels {
+            let key = self.stacks.text(label.key, offset, self.import)?;
+            let text = self.stacks.text(label.text, offset, self.import)?;
+            let number = (label.text == 0 && label.num_unit == 0).then_some(label.num);
+            let os_id = number.or_else(|| text.parse().ok()).filter(|id| *id >= 0);
+            match &*key {
+                "thread" if label.text != 0 && thread.name.is_none() => {
+                    thread.name = Some(text.into_owned());
+                    continue;
+                }
+                "tid" if number.is_some() && os_id.is_some() && thread.os_id.is_none() => {
+                    thread.os_id = os_id;
+                    continue;
+                }
+                "thread name" | "thread_name" => other_thread.name = Some(text.to_string()),
+                "thread id" | "thread_id" | "tid" => other_thread.os_id = os_id,
+                LOCATIONS => {
+                    let cause = format!("a label is called `{LOCATIONS}`");
+                    self.import.lose(LossCause::Unsupported, 1, offset, cause);
+                    continue;
+                }
+                _ => {}
+            }
+            let value = if label.text != 0 {
+                quoted(&text)
+            } else if label.num_unit != 0 {
+                let unit = self.stacks.text(label.num_unit, offset, self.import)?;
+                format!("{{\"num\":{},\"unit\":{}}}", label.num, quoted(&unit))
+            } else {
+                label.num.to_string()
+            };
+            by_key.entry(key.into_owned()).or_default().push(value);
+        }
+        for (key, values) in &by_key {
+            match values.as_slice() {
+                [value] => args.json(key, value),
+                values => args.json(key, &format!("[{}]", values.join(","))),
+            }
+        }
+        thread.os_id = thread.os_id.or(other_thread.os_id);
+        thread.name = thread.name.or(other_thread.name);
+        Ok(thread)
+    }
+
+    fn thread(&mut self, thread: ThreadName) -> Option<u32> {
+        if thread == ThreadName::default() {
+            return None;
+        }
+        let (run, process, own) = (&mut self.import.run, self.process_id, &mut self.own_os_id);
+        Some(*self.threads.entry(thread).or_insert_with_key(|ThreadName { os_id, name }| {
+            let os_id = os_id.unwrap_or_else(|| {
+                *own -= 1;
+                *own
+            });
+            run.thread(process, os_id, name.as_deref().unwrap_or_default())
+        }))
+    }
+}
+
+/// `cpu (nanoseconds)`; one that has no unit goes without, unless its own name looks as if it had.
+fn joined(kind: &str, unit: &str) -> String {
+    let needs_unit = !unit.is_empty() || kind != name_and_unit(kind).0;
+    if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }
+}
+
+fn quoted(text: &str) -> String {
+    let mut json = String::new();
+    quote(text, &mut json);
+    json
+}

@@ -1,0 +1,178 @@
+//! The tables of a profile that is written: each entry once, under a number of its own.
+
+use std::collections::HashMap;
+
+use marey_model::context::NodeKind;
+use marey_store::row::Metadata;
+use marey_store::{Context, Reader};
+use serde::Deserialize;
+
+use super::facts;
+use super::message::{Function, Line, Location, Mapping, Profile, ValueType};
+
+/// What was said of a profile so far; what is not written yet is in [`Symbols::profile`].
+#[derive(Default)]
+pub(super) struct Symbols {
+    /// The part of the profile that comes next.
+    pub(super) profile: Profile,
+    pub(super) file: Option<facts::File>,
+    texts: HashMap<Box<str>, i64>,
+    text_count: i64,
+    /// By process and number: profiles of several processes may use the same numbers.
+    mappings: HashMap<(u32, u64), u64>,
+    locations: HashMap<(u32, u64), u64>,
+    functions: HashMap<(u32, u64), u64>,
+    /// How many functions and locations there are.
+    function_count: u64,
+    location_count: u64,
+    /// The location of the frames that have a name, and whether that is one of Python.
+    frames: HashMap<(u32, bool), u64>,
+    /// Functions of frames, by name and file.
+    named: HashMap<(i64, i64), u64>,
+}
+
+impl Symbols {
+    pub(super) fn new() -> Self {
+        let mut symbols = Self::default();
+        symbols.text("");
+        symbols
+    }
+
+    /// The position of a text.
+    pub(super) fn text(&mut self, text: &str) -> i64 {
+        if let Some(&position) = self.texts.get(text) {
+            return position;
+        }
+        let position = self.text_count;
+        self.text_count += 1;
+        self.texts.insert(text.into(), position);
+        self.profile.string_table.push(text.to_owned());
+        position
+    }
+
+    pub(super) fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
+        ValueType { kind: self.text(kind), unit: self.text(unit) }
+    }
+
+    /// Takes what a profile said that was imported; whether it is that.
+    pub(super) fn take(&mut self, row: &Metadata) -> bool {
+        let Some(key) = row.key.strip_prefix("pprof.") else { return false };
+        let (table, id) = key.split_once('.').unwrap_or((key, ""));
+        let taken = match (table, id.parse().map(|id| (row.process_id, id))) {
+            ("mapping", Ok(id)) => parsed(row).map(|mapping| self.mapping(id, &mapping)),
+            ("function", Ok(id)) => parsed(row).map(|function| self.function(id, &function)),
+            ("location", Ok(id)) => parsed(row).map(|location| self.location(id, &location)),
+            ("file", _) if self.file.is_none() => parsed(row).map(|file| self.file = Some(file)),
+            _ => None,
+        };
+        taken.is_some()
+    }
+
+    /// The number of a location that was imported.
+    pub(super) fn imported(&self, process: u32, location: u64) -> Option<u64> {
+        self.locations.get(&(process, location)).copied()
+    }
+
+    /// The location of a frame.
+    pub(super) fn frame(&mut self, context: Context, reader: &Reader) -> u64 {
+        let is_python = context.kind == NodeKind::Frame;
+        self.named_frame(context.name_id, is_python, reader)
+    }
+
+    /// The location of a kernel.
+    pub(super) fn kernel(&mut self, name_id: u32, reader: &Reader) -> u64 {
+        self.named_frame(name_id, false, reader)
+    }
+
+    fn named_frame(&mut self, name_id: u32, is_python: bool, reader: &Reader) -> u64 {
+        if let Some(&location) = self.frames.get(&(name_id, is_python)) {
+            return location;
+        }
+        let name = reader.text(name_id);
+        let parts = if is_python { python_frame(name) } else { None };
+        let (file, number, function) = parts.unwrap_or(("", 0, name));
+        let key = (self.text(function), self.text(file));
+        let function_id = self.named.get(&key).copied();
+        let function_id = function_id.unwrap_or_else(|| {
+            let (name, filename) = key;
+            let id = self.add_function(Function { name, filename, ..Function::default() });
+            self.named.insert(key, id);
+            id
+        });
+        let line = vec![Line { function_id, number, column: 0 }];
+        let id = self.add_location(Location { line, ..Location::default() });
+        self.frames.insert((name_id, is_python), id);
+        id
+    }
+
+    fn mapping(&mut self, id: (u32, u64), mapping: &facts::Mapping) {
+        let own_id = self.mappings.len() as u64 + 1;
+        self.mappings.insert(id, own_id);
+        let mapping = Mapping {
+            id: own_id,
+            memory_start: mapping.memory_start,
+            memory_limit: mapping.memory_limit,
+            file_offset: mapping.file_offset,
+            filename: self.text(&mapping.filename),
+            build_id: self.text(&mapping.build_id),
+            has_functions: mapping.has_functions,
+            has_filenames: mapping.has_filenames,
+            has_line_numbers: mapping.has_line_numbers,
+            has_inline_frames: mapping.has_inline_frames,
+        };
+        self.profile.mapping.push(mapping);
+    }
+
+    fn function(&mut self, id: (u32, u64), function: &facts::Function) {
+        let function = Function {
+            id: 0,
+            name: self.text(&function.name),
+            system_name: self.text(&function.system_name),
+            filename: self.text(&function.filename),
+            start_line: function.start_line,
+        };
+        let own_id = self.add_function(function);
+        self.functions.insert(id, own_id);
+    }
+
+    fn location(&mut self, (process, id): (u32, u64), location: &facts::Location) {
+        let own = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
+        let lines = location.lines.iter().map(|line| Line {
+            function_id: own(&self.functions, line.function),
+            number: line.number,
+            column: line.column,
+        });
+        let location = Location {
+            id: 0,
+            mapping_id: own(&self.mappings, location.mapping),
+            address: location.address,
+            line: lines.collect(),
+            is_folded: location.is_folded,
+        };
+        let own_id = self.add_location(location);
+        self.locations.insert((process, id), own_id);
+    }
+
+    fn add_function(&mut self, function: Function) -> u64 {
+        self.function_count += 1;
+        self.profile.function.push(Function { id: self.function_count, ..function });
+        self.function_count
+    }
+
+    fn add_location(&mut self, location: Location) -> u64 {
+        self.location_count += 1;
+        self.profile.location.push(Location { id: self.location_count, ..location });
+        self.location_count
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(row: &'a Metadata) -> Option<T> {
+    serde_json::from_str(&row.value).ok()
+}
+
+/// The parts of `file:line@function`.
+fn python_frame(name: &str) -> Option<(&str, i64, &str)> {
+    let (place, function) = name.rsplit_once('@')?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some((file, line.parse().ok()?, function))
+}

@@ -1,0 +1,285 @@
+//! From samples, or else from spans, to a profile.
+//!
+//! Parts of a profile that are written behind each other are one profile. So sums go out whenever
+//! there are many, and what they refer to is written with them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use marey_store::Reader;
+use marey_store::row::{self, Args, Metadata};
+use prost::Message;
+use serde_json::Value;
+
+use super::message::{Label, Sample};
+use super::symbols::Symbols;
+use super::{LOCATIONS, facts};
+use crate::Format;
+use crate::export::{ExportError, LeftOut};
+use crate::weights::{Place, Stack, Sum, Times, leave_out, name_and_unit, sampled_names, times};
+
+/// Stacks in memory before they are written.
+const MAX_STACKS: usize = 1 << 16;
+
+/// A type of values of a run that has spans.
+#[derive(Clone, Copy)]
+struct Column {
+    kind: &'static str,
+    unit: &'static str,
+    value: fn(&Times) -> i64,
+}
+
+const COLUMNS: [Column; 3] = [
+    Column { kind: "spans", unit: "count", value: |times| times.count },
+    Column { kind: "time", unit: "nanoseconds", value: |times| times.self_nanos },
+    Column { kind: "gpu_time", unit: "nanoseconds", value: |times| times.device_nanos },
+];
+
+/// Writes a profile, compressed as all of them are.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let out = GzEncoder::new(out, Compression::default());
+    let has_processes = reader.processes().nth(1).is_some();
+    let mut writer = Writer { reader, out, left_out, symbols: Symbols::new(), has_processes };
+    for row in reader.rows::<Metadata>()? {
+        if !writer.symbols.take(&row?) {
+            writer.leave_out("metadata");
+        }
+    }
+    let names = sampled_names(reader)?;
+    if names.is_empty() {
+        writer.spans()?;
+    } else {
+        writer.samples(&names)?;
+    }
+    leave_out(reader, writer.left_out);
+    writer.out.finish()?;
+    Ok(())
+}
+
+struct Writer<'a, 'r, 'o> {
+    reader: &'a Reader<'r>,
+    out: GzEncoder<&'o mut dyn Write>,
+    left_out: &'a mut LeftOut,
+    symbols: Symbols,
+    /// Whether samples must say which process they are of.
+    has_processes: bool,
+}
+
+/// What samples are summed by.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    place: Place,
+    args_id: Option<u32>,
+    arg_numbers: Box<[i64]>,
+}
+
+impl Writer<'_, '_, '_> {
+    fn samples(&mut self, names: &[u32]) -> Result<(), ExportError> {
+        let types = names.iter().map(|&name_id| name_and_unit(self.reader.text(name_id)));
+        self.begin(&types.collect::<Vec<_>>(), "");
+        let mut sums: BTreeMap<Key, Vec<Sum>> = BTreeMap::new();
+        for sample in self.reader.rows::<row::Sample>()? {
+            let sample = sample?;
+            if sample.time_nanos.is_some() {
+                self.leave_out("times of samples");
+            }
+            let column = names.iter().position(|&name_id| name_id == sample.name_id);
+            let value = Sum::of(&sample.value).filter(|value| value.as_f64().is_finite());
+            let (Some(column), Some(value)) = (column, value) else {
+                self.leave_out("values that are no numbers");
+                continue;
+            };
+            let values =
+                sums.entry(key(sample)).or_insert_with(|| vec![Sum::Whole(0); names.len()]);
+            values[column].add(value);
+            if sums.len() == MAX_STACKS {
+                self.write_samples(&mut sums)?;
+            }
+        }
+        self.write_samples(&mut sums)
+    }
+
+    /// Time in spans and on devices, of those that there are.
+    fn spans(&mut self) -> Result<(), ExportError> {
+        let times = times(self.reader)?;
+        let mut columns = COLUMNS.to_vec();
+        columns.retain(|column| times.values().any(|times| (column.value)(times) != 0));
+        if columns.is_empty() {
+            let missing = "no samples, no spans and no activities of devices";
+            return Err(ExportError::Nothing { format: Format::Pprof, missing });
+        }
+        let types: Vec<_> = columns.iter().map(|column| (column.kind, column.unit)).collect();
+        self.begin(&types, "time");
+        let mut sums = BTreeMap::new();
+        for (place, times) in times {
+            let values = columns.iter().map(|column| Sum::Whole((column.value)(&times)));
+            let values = values.collect();
+            let key = Key { place, args_id: None, arg_numbers: Box::default() };
+            sums.insert(key, values);
+        }
+        self.write_samples(&mut sums)
+    }
+
+    /// Says what the values are, and what is of the whole file.
+    fn begin(&mut self, types: &[(&str, &str)], default: &str) {
+        let own = || {
+            let start = self.reader.processes().map(|process| process.start_nanos).min();
+            let end = self.reader.processes().map(|process| process.end_nanos).max();
+            let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
+            facts::File {
+                time_nanos: start,
+                duration_nanos: end.saturating_sub(start),
+                default_sample_type: default.to_owned(),
+                ..facts::File::default()
+            }
+        };
+        let file = self.symbols.file.take().unwrap_or_else(own);
+        let symbols = &mut self.symbols;
+        symbols.profile.sample_type =
+            types.iter().map(|(kind, unit)| symbols.value_type(kind, unit)).collect();
+        let period_type = file.period_type.map(|(kind, unit)| symbols.value_type(&kind, &unit));
+        symbols.profile.period_type = period_type;
+        symbols.profile.comment = file.comments.iter().map(|text| symbols.text(text)).collect();
+        symbols.profile.drop_frames = symbols.text(&file.drop_frames);
+        symbols.profile.keep_frames = symbols.text(&file.keep_frames);
+        symbols.profile.default_sample_type = symbols.text(&file.default_sample_type);
+        symbols.profile.doc_url = symbols.text(&file.doc_url);
+        symbols.profile.time_nanos = file.time_nanos;
+        symbols.profile.duration_nanos = file.duration_nanos;
+        symbols.profile.period = file.period;
+    }
+
+    /// Writes sums, which are gone then, with all that they refer to.
+    fn write_samples(&mut self, sums: &mut BTreeMap<Key, Vec<Sum>>) -> Result<(), ExportError> {
+        for (key, values) in std::mem::take(sums) {
+            let sample = self.sample(&key, &values);
+            self.symbols.profile.sample.push(sample);
+        }
+        let part = std::mem::take(&mut self.symbols.profile);
+        self.out.write_all(&part.encode_to_vec())?;
+        Ok(())
+    }
+
+    fn sample(&mut self, key: &Key, values: &[Sum]) -> Sample {
+        let mut args = self.args(key);
+        let locations = args.remove(LOCATIONS).and_then(|ids| self.imported(&ids, key.place));
+        let location_id = locations.unwrap_or_else(|| self.locations(key.place.stack));
+        let mut label = self.place_labels(key.place);
+        for (name, value) in args {
+            self.arg_labels(&name, value, &mut label);
+        }
+        let value = values.iter().map(|&sum| self.whole(sum)).collect();
+        Sample { location_id, value, label }
+    }
+
+    fn args(&self, key: &Key) -> serde_json::Map<String, Value> {
+        let Some(text_id) = key.args_id else { return serde_json::Map::new() };
+        let args = Args { text_id: Some(text_id), numbers: key.arg_numbers.clone() };
+        let mut json = String::new();
+        self.reader.args(&args, &mut json);
+        serde_json::from_str(&json).unwrap_or_default()
+    }
+
+    /// The locations that a sample had where it comes from, if they are known.
+    fn imported(&self, ids: &Value, place: Place) -> Option<Vec<u64>> {
+        let ids = ids.as_array()?.iter();
+        ids.map(|id| self.symbols.imported(place.process_id, id.as_u64()?)).collect()
+    }
+
+    /// The locations of a stack, innermost first.
+    fn locations(&mut self, stack: Stack) -> Vec<u64> {
+        let (reader, symbols) = (self.reader, &mut self.symbols);
+        let kernel = stack.kernel_id.map(|name_id| symbols.kernel(name_id, reader));
+        let contexts = reader.path(stack.context_id).into_iter().rev();
+        let frames = contexts.map(|id| symbols.frame(reader.context(id), reader));
+        kernel.into_iter().chain(frames).collect()
+    }
+
+    fn place_labels(&mut self, place: Place) -> Vec<Label> {
+        let mut labels = Vec::new();
+        if let Some(process) = self.reader.process(place.process_id).filter(|_| self.has_processes)
+        {
+            labels.push(self.number("pid", process.pid));
+            labels.extend(process.rank.map(|rank| self.number("rank", rank)));
+        }
+        if let Some(thread) = place.thread_id.and_then(|id| self.reader.thread(id)) {
+            if !thread.name.is_empty() {
+                labels.push(self.text("thread", &thread.name));
+            }
+            if thread.os_id >= 0 {
+                labels.push(self.number("tid", thread.os_id));
+            }
+        }
+        labels
+    }
+
+    /// Adds an argument; a list is a label that is there several times. What labels cannot be is
+    /// written as JSON.
+    fn arg_labels(&mut self, name: &str, value: Value, labels: &mut Vec<Label>) {
+        let values = match value {
+            Value::Array(values) if values.iter().all(|value| !value.is_array()) => values,
+            value => vec![value],
+        };
+        for value in values {
+            labels.push(match &value {
+                Value::String(text) => self.text(name, text),
+                value => match number_and_unit(value) {
+                    Some((num, unit)) => {
+                        let num_unit = self.symbols.text(unit);
+                        Label { num_unit, ..self.number(name, num) }
+                    }
+                    None => self.text(name, &value.to_string()),
+                },
+            });
+        }
+    }
+
+    fn number(&mut self, key: &str, num: i64) -> Label {
+        Label { key: self.symbols.text(key), num, ..Label::default() }
+    }
+
+    fn text(&mut self, key: &str, text: &str) -> Label {
+        if text.is_empty() {
+            self.leave_out("empty texts of labels");
+        }
+        Label { key: self.symbols.text(key), text: self.symbols.text(text), ..Label::default() }
+    }
+
+    fn whole(&mut self, sum: Sum) -> i64 {
+        match sum {
+            Sum::Whole(value) => value,
+            Sum::Real(value) => {
+                if value.fract() != 0.0 {
+                    self.leave_out("fractions of values");
+                }
+                value.round() as i64
+            }
+        }
+    }
+
+    fn leave_out(&mut self, what: &'static str) {
+        *self.left_out.entry(what).or_default() += 1;
+    }
+}
+
+fn key(sample: row::Sample) -> Key {
+    let stack = Stack { context_id: sample.context_id, kernel_id: None };
+    let row::Sample { process_id, thread_id, args, .. } = sample;
+    let place = Place { process_id, thread_id, stack };
+    Key { place, args_id: args.text_id, arg_numbers: args.numbers }
+}
+
+/// A whole number, alone or as an object with its unit.
+fn number_and_unit(value: &Value) -> Option<(i64, &str)> {
+    if let Some(number) = value.as_i64() {
+        return Some((number, ""));
+    }
+    let object = value.as_object().filter(|object| object.len() == 2)?;
+    Some((object.get("num")?.as_i64()?, object.get("unit")?.as_str()?))
+}

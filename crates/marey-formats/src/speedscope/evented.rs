@@ -1,0 +1,202 @@
+//! Profiles of events: frames are opened and closed.
+
+use std::collections::HashMap;
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_store::row::Args;
+use marey_store::{Assembler, Slice};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Unit;
+use super::read::{Elements, File};
+use super::sampled::Weighing;
+use crate::import::Broken;
+
+/// The events of a profile on their way into a run: spans, if they have times; otherwise the stretches
+/// between them are samples.
+pub(super) struct Evented {
+    thread: u32,
+    unit: Unit,
+    open: Vec<Open>,
+    /// How often each frame is open.
+    open_counts: HashMap<u32, usize>,
+    /// How many were opened.
+    opened: u64,
+    /// The time of the last event.
+    last_nanos: i64,
+    /// Its value, where that is no time.
+    last_value: Option<f64>,
+    /// How the stretches become samples.
+    weighing: Option<Weighing>,
+}
+
+struct Open {
+    frame: u32,
+    name_id: u32,
+    context: u32,
+    start_nanos: i64,
+    order: u64,
+}
+
+#[derive(Deserialize)]
+struct Event<'e> {
+    #[serde(rename = "type")]
+    kind: Kind,
+    frame: u32,
+    #[serde(borrow)]
+    at: &'e RawValue,
+}
+
+#[derive(Deserialize)]
+enum Kind {
+    #[serde(rename = "O")]
+    Open,
+    #[serde(rename = "C")]
+    Close,
+}
+
+impl Evented {
+    pub(super) fn new(thread: u32, unit: Unit, start: Option<&str>) -> Self {
+        Self {
+            thread,
+            unit,
+            open: Vec::new(),
+            open_counts: HashMap::new(),
+            opened: 0,
+            last_nanos: i64::MIN,
+            last_value: start.and_then(|start| start.parse().ok()),
+            weighing: None,
+        }
+    }
+
+    fn event(&mut self, file: &mut File, event: &Event) -> Result<(), Broken> {
+        let Some(name_id) = file.name(event.frame) else {
+            file.lose(LossCause::Unreadable, 1, format_args!("there is no frame {}", event.frame));
+            return Ok(());
+        };
+        if !self.go_to(file, event.at.get())? {
+            return Ok(());
+        }
+        match event.kind {
+            Kind::Open => {
+                let parent = self.context();
+                let context = match self.unit {
+                    // The assembler finds it out.
+                    Unit::Time(_) => Assembler::ROOT,
+                    _ => file.import.run.context(parent, NodeKind::Frame, name_id),
+                };
+                let Self { opened: order, last_nanos: start_nanos, .. } = *self;
+                self.open.push(Open { frame: event.frame, name_id, context, start_nanos, order });
+                *self.open_counts.entry(event.frame).or_default() += 1;
+                self.opened += 1;
+                Ok(())
+            }
+            Kind::Close => self.close(file, event.frame),
+        }
+    }
+
+    /// Goes on to the place of an event, which is not to be before the last one; whether there is one.
+    fn go_to(&mut self, file: &mut File, at: &str) -> Result<bool, Broken> {
+        let is_back = if let Unit::Time(power) = self.unit {
+            let Some(nanos) = file.nanos(at, power) else { return Ok(no_place(file, at)) };
+            let is_back = nanos < self.last_nanos;
+            self.last_nanos = self.last_nanos.max(nanos);
+            is_back
+        } else {
+            let Ok(value) = at.parse::<f64>() else { return Ok(no_place(file, at)) };
+            let last = self.last_value.unwrap_or(value);
+            self.last_value = Some(last.max(value));
+            if value > last {
+                self.add_stretch(file, value - last)?;
+            }
+            value < last
+        };
+        if is_back {
+            let cause = "an event is before the one before it; it is taken for as late as that";
+            file.lose(LossCause::Unreadable, 1, cause);
+        }
+        Ok(true)
+    }
+
+    /// Closes a frame, and those inside it if the file has left them open.
+    fn close(&mut self, file: &mut File, frame: u32) -> Result<(), Broken> {
+        let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
+        if !is_open {
+            let cause = format_args!("frame {frame} is closed and was not open");
+            file.lose(LossCause::UnmatchedExit, 1, cause);
+            return Ok(());
+        }
+        while let Some(open) = self.open.pop() {
+            let is_it = open.frame == frame;
+            self.closed(file, &open, false)?;
+            if is_it {
+                return Ok(());
+            }
+            let cause = format_args!("frame {frame} is closed before one inside it");
+            file.lose(LossCause::Unclosed, 1, cause);
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, file: &mut File, open: &Open, is_open: bool) -> Result<(), Broken> {
+        if let Some(count) = self.open_counts.get_mut(&open.frame) {
+            *count -= 1;
+        }
+        if !matches!(self.unit, Unit::Time(_)) {
+            return Ok(());
+        }
+        let Open { name_id, start_nanos, order, .. } = *open;
+        Ok(file.import.run.add_slice(Slice {
+            thread_id: self.thread,
+            start_nanos,
+            duration_nanos: self.last_nanos.saturating_sub(start_nanos),
+            order,
+            kind: NodeKind::Frame,
+            name_id,
+            step: None,
+            is_open,
+            category_id: None,
+            correlation_id: None,
+            external_id: None,
+            args: Args::default(),
+        })?)
+    }
+
+    /// What was open for that long.
+    fn add_stretch(&mut self, file: &mut File, value: f64) -> Result<(), Broken> {
+        let Self { thread, unit, .. } = *self;
+        let context = self.context();
+        let weighing = self.weighing.get_or_insert_with(|| Weighing::new(file, thread, unit));
+        weighing.add(file, context, None, MetricValue::Float(value))
+    }
+
+    fn context(&self) -> u32 {
+        self.open.last().map_or(Assembler::ROOT, |open| open.context)
+    }
+}
+
+impl Elements for Evented {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+        if let Ok(event) = serde_json::from_str(element.get()) {
+            return self.event(file, &event);
+        }
+        file.lose(LossCause::Unreadable, 1, "an event has no type, frame or place");
+        Ok(())
+    }
+
+    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
+        while let Some(open) = self.open.pop() {
+            self.closed(file, &open, true)?;
+        }
+        Ok(())
+    }
+}
+
+fn no_place(file: &mut File, at: &str) -> bool {
+    let at: String = at.chars().take(40).collect();
+    file.lose(LossCause::Unreadable, 1, format_args!("an event is at `{at}`"));
+    false
+}

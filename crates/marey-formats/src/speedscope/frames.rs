@@ -1,0 +1,96 @@
+//! The frames of a file, and what they are called in a run.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// A frame as the file has it.
+pub(super) type Frame = Map<String, Value>;
+
+/// The name of a frame; empty if it has none.
+pub(super) fn name(frame: &Frame) -> &str {
+    frame.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A frame as the format wants it: with a name, and without a place that is none.
+pub(super) fn valid(mut frame: Frame) -> Frame {
+    frame.retain(|key, value| match key.as_str() {
+        "name" | "file" => value.is_string(),
+        "line" | "col" => value.is_number(),
+        _ => true,
+    });
+    frame.entry("name").or_insert_with(|| Value::from(""));
+    frame
+}
+
+/// What the frames of a file are called: their names, with file, line and column behind those that
+/// several frames have. Frames that differ are called differently.
+pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
+    let mut firsts = HashMap::new();
+    let mut ambiguous = HashSet::new();
+    for frame in frames {
+        if *firsts.entry(name(frame)).or_insert(frame) != frame {
+            ambiguous.insert(name(frame));
+        }
+    }
+    let mut taken: HashMap<String, &Frame> = HashMap::with_capacity(frames.len());
+    let label = |(number, frame): (usize, _)| {
+        let mut label = name(frame).to_owned();
+        if ambiguous.contains(&*label) {
+            add_place(frame, &mut label);
+        }
+        if taken.get(&label).is_some_and(|other| *other != frame) {
+            write!(label, " #{number}").expect("texts take everything");
+        }
+        taken.entry(label.clone()).or_insert(frame);
+        label
+    };
+    frames.iter().enumerate().map(label).collect()
+}
+
+fn add_place(frame: &Frame, label: &mut String) {
+    let mut separator = " (";
+    for key in ["file", "line", "col"] {
+        let place = match frame.get(key) {
+            Some(Value::String(file)) => file.clone(),
+            Some(number) => number.to_string(),
+            None => continue,
+        };
+        label.push_str(separator);
+        label.push_str(&place);
+        separator = ":";
+    }
+    if separator == ":" {
+        label.push(')');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_several_frames_have_get_a_place() {
+        let frames: Vec<Frame> = serde_json::from_str(
+            r#"[{"name": "main", "file": "a.py", "line": 1},
+                {"name": "run", "file": "a.py", "line": 7, "col": 2},
+                {"name": "run", "file": "a.py", "line": 9},
+                {"name": "run", "file": "a.py", "line": 9},
+                {"name": "run (a.py:9)"},
+                {"name": "run"}, {"name": "run", "x": 1}, {}]"#,
+        )
+        .unwrap();
+        let expected = [
+            "main",
+            "run (a.py:7:2)",
+            "run (a.py:9)",
+            "run (a.py:9)",
+            "run (a.py:9) #4",
+            "run",
+            "run #6",
+            "",
+        ];
+        assert_eq!(labels(&frames), expected);
+    }
+}

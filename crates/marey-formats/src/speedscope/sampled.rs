@@ -1,0 +1,160 @@
+//! Profiles of samples: a list of stacks, and one of what they weigh.
+
+use std::mem;
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_store::row::{Args, Sample};
+use marey_store::{Assembler, Sampled};
+use serde_json::value::RawValue;
+
+use super::read::{Elements, File};
+use super::{Unit, decimal};
+use crate::import::Broken;
+
+/// The stacks of a profile while they wait for their weights, which are another list: eight bytes
+/// for each. `None` is one that could not be read.
+#[derive(Default)]
+pub(super) struct Samples(Vec<Option<u32>>);
+
+impl Samples {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Counts those that no weight came for.
+    pub(super) fn give_up(&mut self, file: &mut File) {
+        let readable = mem::take(&mut self.0).into_iter().flatten().count() as u64;
+        if readable > 0 {
+            file.lose(LossCause::Unreadable, readable, "a sample has no weight");
+        }
+    }
+}
+
+impl Elements for &mut Samples {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+        let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
+        let context = stack.and_then(|stack| {
+            let mut frames = stack.into_iter();
+            frames.try_fold(Assembler::ROOT, |context, frame| {
+                let name_id = file.name(frame)?;
+                Some(file.import.run.context(context, NodeKind::Frame, name_id))
+            })
+        });
+        if context.is_none() {
+            file.lose(LossCause::Unreadable, 1, "a sample is no list of frames that there are");
+        }
+        self.0.push(context);
+        Ok(())
+    }
+
+    fn end(&mut self, _file: &mut File) -> Result<(), Broken> {
+        Ok(())
+    }
+}
+
+/// The weights of samples.
+pub(super) struct Weights {
+    samples: std::vec::IntoIter<Option<u32>>,
+    weighing: Weighing,
+    unit: Unit,
+    /// When the next sample begins, where weights are times.
+    at_nanos: Option<i64>,
+}
+
+impl Weights {
+    pub(super) fn new(
+        file: &mut File,
+        thread: u32,
+        unit: Unit,
+        start: Option<&str>,
+        samples: &mut Samples,
+    ) -> Self {
+        let at_nanos = match unit {
+            Unit::Time(power) => file.nanos(start.unwrap_or("0"), power),
+            _ => None,
+        };
+        let samples = mem::take(&mut samples.0).into_iter();
+        Self { samples, weighing: Weighing::new(file, thread, unit), unit, at_nanos }
+    }
+
+    fn value(&self, weight: &str) -> Option<MetricValue> {
+        if let Unit::Time(power) = self.unit {
+            return decimal::nanos(weight, power).map(MetricValue::Int);
+        }
+        let whole = weight.parse().map(MetricValue::Int);
+        whole.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())
+    }
+}
+
+impl Elements for Weights {
+    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
+        let Some(context) = self.samples.next() else {
+            file.lose(LossCause::Unreadable, 1, "a weight is of no sample");
+            return Ok(());
+        };
+        let Some(value) = self.value(element.get()) else {
+            file.lose(LossCause::Unreadable, 1, "a weight is no number of its unit");
+            return Ok(());
+        };
+        let time_nanos = self.at_nanos;
+        if let (Some(at), MetricValue::Int(nanos)) = (&mut self.at_nanos, &value) {
+            *at = at.saturating_add(*nanos);
+        }
+        match context {
+            Some(context) => self.weighing.add(file, context, time_nanos, value),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, file: &mut File) -> Result<(), Broken> {
+        Samples(self.samples.by_ref().collect()).give_up(file);
+        Ok(())
+    }
+}
+
+/// How weights become values of samples.
+pub(super) struct Weighing {
+    thread: u32,
+    name_id: u32,
+    shown: Sampled,
+}
+
+impl Weighing {
+    pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
+        let name_id = file.import.run.text(unit.value_name());
+        let shown = match unit {
+            Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), count_name_id: None },
+            Unit::None => Sampled { count_name_id: Some(name_id), nanos_name_id: None },
+            Unit::Bytes => Sampled::default(),
+        };
+        Self { thread, name_id, shown }
+    }
+
+    pub(super) fn add(
+        &self,
+        file: &mut File,
+        context_id: u32,
+        time_nanos: Option<i64>,
+        value: MetricValue,
+    ) -> Result<(), Broken> {
+        let value = match value {
+            MetricValue::Float(real) if real.fract() == 0.0 && real.abs() < 1e15 => {
+                MetricValue::Int(real as i64)
+            }
+            value => value,
+        };
+        let run = &mut file.import.run;
+        run.show_samples(self.shown);
+        Ok(run.add_sample(Sample {
+            process_id: file.process,
+            thread_id: Some(self.thread),
+            context_id,
+            name_id: self.name_id,
+            time_nanos,
+            value,
+            args: Args::default(),
+        })?)
+    }
+}

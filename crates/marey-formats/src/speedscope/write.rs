@@ -1,0 +1,428 @@
+//! Writing: the spans of each thread, the activities of each stream and the samples of each thread are
+//! profiles.
+//!
+//! The frames come first, so all rows are read twice. Each profile waits in a file of its own until
+//! its extent is known; of streams and samples, which come mixed, some profiles are made at a time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use marey_model::args::quote;
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
+};
+use marey_store::row::{GpuActivity, Metadata, Sample, Span};
+use marey_store::{Part, Reader, StoreError};
+
+use super::frame_list::FrameList;
+use super::lane::{Lane, Lanes};
+use super::stacks::Stacks;
+use super::{ACTIVE, END, SCHEMA, START, Unit};
+use crate::Format;
+use crate::export::{ExportError, LeftOut};
+
+/// What the format has no place for.
+const LEFT_OUT: [(&str, &Table); 7] = [
+    ("blocks of memory", &MEMORY_SNAPSHOTS),
+    ("collectives", &COLLECTIVES),
+    ("events of memory", &MEMORY_EVENTS),
+    ("instants", &INSTANTS),
+    ("points of flows", &FLOWS),
+    ("spans beside threads", &ASYNC_SPANS),
+    ("values of metrics", &METRICS),
+];
+
+/// Profiles of streams or samples that are made at a time.
+const MANY: usize = 32;
+
+/// What JavaScript counts without gaps.
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
+
+/// Process, device and stream.
+type Stream = (u32, u32, u32);
+
+/// Process, thread and name of the value.
+type Value = (u32, Option<u32>, u32);
+
+/// Writes a run.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    for (what, table) in LEFT_OUT {
+        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+    }
+    let survey = Survey::of(reader, left_out)?;
+    if survey.is_empty() {
+        let missing = "no spans, device activities or samples";
+        return Err(ExportError::Nothing { format: Format::Speedscope, missing });
+    }
+    let Survey { frames, .. } = &survey;
+    write!(out, r#"{{"$schema":"{SCHEMA}","exporter":"marey {}""#, env!("CARGO_PKG_VERSION"))?;
+    let mut processes = reader.processes();
+    if let (Some(process), None) = (processes.next(), processes.next())
+        && let Some(name) = &process.name
+    {
+        write!(out, r#","name":{}"#, quoted(name))?;
+    }
+    if survey.base_nanos != 0 {
+        write!(out, r#","marey":{{"base_nanos":{}}}"#, survey.base_nanos)?;
+    }
+    write!(out, ",\n\"shared\":{{\"frames\":")?;
+    frames.write(out)?;
+    write!(out, "}},\n\"profiles\":[")?;
+    let mut profiles = Profiles { reader, survey, out, count: 0, of_threads: HashMap::new() };
+    profiles.spans(left_out)?;
+    profiles.streams(left_out)?;
+    profiles.samples(left_out)?;
+    profiles.empty()?;
+    let active = profiles.active();
+    write!(out, "\n]")?;
+    if let Some(active) = active {
+        write!(out, ",\n\"{ACTIVE}\":{active}")?;
+    }
+    Ok(writeln!(out, "}}")?)
+}
+
+/// What there is in a run.
+struct Survey<'r> {
+    frames: FrameList<'r>,
+    has_spans: bool,
+    streams: Vec<Stream>,
+    values: Vec<Value>,
+    /// Where imported profiles start and end, by thread, as JSON.
+    extents: HashMap<u32, [Option<String>; 2]>,
+    /// The profile that is shown first, as JSON.
+    active: Option<String>,
+    /// What is taken from all times.
+    base_nanos: i64,
+}
+
+impl<'r> Survey<'r> {
+    fn of(reader: &'r Reader<'r>, left_out: &mut LeftOut) -> Result<Self, StoreError> {
+        let mut survey = Self {
+            frames: FrameList::new(reader)?,
+            has_spans: false,
+            streams: Vec::new(),
+            values: Vec::new(),
+            extents: HashMap::new(),
+            active: None,
+            base_nanos: base_nanos(reader),
+        };
+        survey.metadata(reader)?;
+        let mut arguments = 0;
+        for span in reader.rows::<Span>()? {
+            let span = span?;
+            survey.frames.number(process(reader, span.thread_id), span.name_id);
+            survey.has_spans = true;
+            arguments += u64::from(span.args.text_id.is_some());
+        }
+        let mut streams = BTreeSet::new();
+        for activity in reader.rows::<GpuActivity>()? {
+            let activity = activity?;
+            survey.frames.number(activity.process_id, activity.name_id);
+            streams.insert(stream(&activity));
+            arguments += u64::from(activity.args.text_id.is_some());
+        }
+        let mut values = BTreeSet::new();
+        let mut stacks = BTreeSet::new();
+        for sample in reader.rows::<Sample>()? {
+            let sample = sample?;
+            values.insert(value(&sample));
+            stacks.insert((sample.process_id, sample.context_id));
+            arguments += u64::from(sample.args.text_id.is_some());
+        }
+        for (process, context) in stacks {
+            for context in reader.path(context) {
+                survey.frames.number(process, reader.context(context).name_id);
+            }
+        }
+        left_out.insert("arguments", arguments);
+        survey.streams = streams.into_iter().collect();
+        survey.values = values.into_iter().collect();
+        Ok(survey)
+    }
+
+    fn metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
+        let is_whole =
+            reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
+        for row in reader.rows::<Metadata>()? {
+            let Metadata { thread_id, key, value, .. } = row?;
+            let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);
+            match (thread_id, &*key) {
+                (Some(thread), START | END) if is_whole && is_number => {
+                    let extent = self.extents.entry(thread).or_default();
+                    extent[usize::from(&*key == END)] = Some(value.as_ref().to_owned());
+                }
+                (None, ACTIVE) if is_number => self.active = Some(value.as_ref().to_owned()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.has_spans
+            && self.streams.is_empty()
+            && self.values.is_empty()
+            && self.extents.is_empty()
+    }
+
+    /// Where an imported profile of times starts and ends.
+    fn extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
+        let [start, end] = self.extents.get(&thread).cloned().unwrap_or_default();
+        [start, end].map(|nanos| nanos?.parse().ok())
+    }
+}
+
+/// The profiles of a file that is being written.
+struct Profiles<'r, 'o> {
+    reader: &'r Reader<'r>,
+    survey: Survey<'r>,
+    out: &'o mut dyn Write,
+    count: u32,
+    /// The first profile of each thread.
+    of_threads: HashMap<u32, u32>,
+}
+
+impl Profiles<'_, '_> {
+    fn spans(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+        let mut thread = None;
+        let mut lanes = Lanes::default();
+        let reader = self.reader;
+        reader.spans_by_thread()?.for_each(|span| -> Result<(), ExportError> {
+            if thread.is_some_and(|thread| thread != span.thread_id) {
+                self.thread(thread, std::mem::take(&mut lanes))?;
+            }
+            thread = Some(span.thread_id);
+            let frame = self.survey.frames.number(process(reader, span.thread_id), span.name_id);
+            let Span { start_nanos, duration_nanos, .. } = *span;
+            self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)
+        })?;
+        self.thread(thread, lanes)
+    }
+
+    /// Writes the spans of a thread.
+    fn thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
+        let Some(thread) = thread else { return Ok(()) };
+        self.of_threads.entry(thread).or_insert(self.count);
+        let extent = self.survey.extent_nanos(thread);
+        self.lanes(&thread_title(self.reader, thread), lanes, extent)
+    }
+
+    fn streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+        let reader = self.reader;
+        for some in std::mem::take(&mut self.survey.streams).chunks(MANY) {
+            let mut of_streams: BTreeMap<Stream, Lanes> =
+                some.iter().map(|&stream| (stream, Lanes::default())).collect();
+            for activity in reader.rows::<GpuActivity>()? {
+                let activity = activity?;
+                let Some(lanes) = of_streams.get_mut(&stream(&activity)) else { continue };
+                let frame = self.survey.frames.number(activity.process_id, activity.name_id);
+                let GpuActivity { start_nanos, duration_nanos, .. } = activity;
+                self.add(lanes, frame, (start_nanos, duration_nanos), left_out)?;
+            }
+            for ((process, device, stream), lanes) in of_streams {
+                let title = format!("device {device} stream {stream}");
+                self.lanes(&in_process(reader, process, title), lanes, [None; 2])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        lanes: &mut Lanes,
+        frame: u32,
+        (start_nanos, duration_nanos): (i64, i64),
+        left_out: &mut LeftOut,
+    ) -> Result<(), ExportError> {
+        let start = start_nanos.saturating_sub(self.survey.base_nanos);
+        if !lanes.add(frame, start, start.saturating_add(duration_nanos.max(0)))? {
+            *left_out.entry("overlapping spans").or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn lanes(
+        &mut self,
+        title: &str,
+        lanes: Lanes,
+        extent_nanos: [Option<i64>; 2],
+    ) -> Result<(), ExportError> {
+        let base = self.survey.base_nanos;
+        let [start, end] = extent_nanos.map(|nanos| Some(nanos?.saturating_sub(base)));
+        for (number, lane) in lanes.finish()?.into_iter().enumerate() {
+            let Lane { events, first_nanos, last_nanos, .. } = lane;
+            let name = match number {
+                0 => title.to_owned(),
+                _ => format!("{title} (overlap {number})"),
+            };
+            let start = start.map_or(first_nanos, |start| start.min(first_nanos));
+            let end = end.map_or(last_nanos, |end| end.max(last_nanos));
+            self.begin("evented", &name, Unit::Time(0), &start.to_string(), &end.to_string())?;
+            write!(self.out, "\"events\":")?;
+            events.write(self.out)?;
+            write!(self.out, "}}")?;
+        }
+        Ok(())
+    }
+
+    fn samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
+        let reader = self.reader;
+        for some in std::mem::take(&mut self.survey.values).chunks(MANY) {
+            let mut of_values: BTreeMap<Value, Stacks> =
+                some.iter().map(|&value| (value, Stacks::default())).collect();
+            for sample in reader.rows::<Sample>()? {
+                let sample = sample?;
+                let Some(stacks) = of_values.get_mut(&value(&sample)) else { continue };
+                let frames = reader.path(sample.context_id).into_iter().map(|context| {
+                    let name_id = reader.context(context).name_id;
+                    self.survey.frames.number(sample.process_id, name_id)
+                });
+                if !stacks.add(frames, sample.time_nanos, &sample.value)? {
+                    *left_out.entry("values that are no weights").or_default() += 1;
+                }
+            }
+            for (value, stacks) in of_values {
+                self.stacks(value, stacks)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stacks(&mut self, (process, thread, name_id): Value, stacks: Stacks) -> io::Result<()> {
+        let value_name = self.reader.text(name_id);
+        let unit = Unit::of_value(value_name);
+        let mut title = match thread {
+            Some(thread) => thread_title(self.reader, thread),
+            None => process_title(self.reader, process),
+        };
+        if value_name != unit.value_name() {
+            title = format!("{title}, {value_name}");
+        }
+        let [start, end] = match (unit, thread) {
+            (Unit::Time(0), Some(thread)) => {
+                let base = self.survey.base_nanos;
+                let extent = self.survey.extent_nanos(thread);
+                extent.map(|nanos| Some(nanos?.saturating_sub(base).to_string()))
+            }
+            (_, Some(thread)) => self.survey.extents.get(&thread).cloned().unwrap_or_default(),
+            (_, None) => [None, None],
+        };
+        let first = match (unit, stacks.first_nanos) {
+            (Unit::Time(0), Some(first)) => first.saturating_sub(self.survey.base_nanos),
+            _ => 0,
+        };
+        let start = start.unwrap_or_else(|| first.to_string());
+        let end = end.unwrap_or_else(|| stacks.end(first));
+        if let Some(thread) = thread {
+            self.of_threads.entry(thread).or_insert(self.count);
+        }
+        self.begin("sampled", &title, unit, &start, &end)?;
+        write!(self.out, "\"samples\":")?;
+        stacks.samples.write(self.out)?;
+        write!(self.out, ",\n\"weights\":")?;
+        stacks.weights.write(self.out)?;
+        write!(self.out, "}}")
+    }
+
+    /// Writes imported profiles that nothing is in.
+    fn empty(&mut self) -> Result<(), ExportError> {
+        let mut threads: Vec<u32> = self.survey.extents.keys().copied().collect();
+        threads.retain(|thread| !self.of_threads.contains_key(thread));
+        threads.sort_unstable();
+        for thread in threads {
+            let extent = self.survey.extents.get(&thread).cloned().unwrap_or_default();
+            self.of_threads.insert(thread, self.count);
+            let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
+            let title = thread_title(self.reader, thread);
+            self.begin("evented", &title, Unit::None, &start, &end)?;
+            write!(self.out, "\"events\":[]}}")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what all profiles begin with.
+    fn begin(
+        &mut self,
+        kind: &str,
+        name: &str,
+        unit: Unit,
+        start: &str,
+        end: &str,
+    ) -> io::Result<()> {
+        let separator = if self.count == 0 { "\n" } else { ",\n" };
+        self.count += 1;
+        let (name, unit) = (quoted(name), unit.as_str());
+        write!(
+            self.out,
+            r#"{separator}{{"type":"{kind}","name":{name},"unit":"{unit}","{START}":{start},"{END}":{end},"#
+        )
+    }
+
+    /// The number that the profile has now which was shown first in the file that the run came from.
+    fn active(&self) -> Option<u32> {
+        let number: usize = self.survey.active.as_ref()?.parse().ok()?;
+        let mut processes = self.reader.processes();
+        let (_, None) = (processes.next()?, processes.next()) else { return None };
+        let thread = self.reader.threads().nth(number)?;
+        self.of_threads.get(&thread.id).copied()
+    }
+}
+
+/// What is taken from all times: nothing, if they are short enough.
+fn base_nanos(reader: &Reader) -> i64 {
+    let ends = reader.processes().map(|process| process.end_nanos);
+    if ends.max().is_none_or(|end| end <= MAX_SAFE_INTEGER) {
+        return 0;
+    }
+    reader.processes().map(|process| process.start_nanos).min().unwrap_or(0)
+}
+
+fn process(reader: &Reader, thread: u32) -> u32 {
+    reader.thread(thread).map_or(0, |thread| thread.process_id)
+}
+
+const fn stream(activity: &GpuActivity) -> Stream {
+    (activity.process_id, activity.device, activity.stream)
+}
+
+const fn value(sample: &Sample) -> Value {
+    (sample.process_id, sample.thread_id, sample.name_id)
+}
+
+/// What a profile of a thread is called. A name may be empty where only a file knew the thread.
+fn thread_title(reader: &Reader, thread: u32) -> String {
+    let Some(thread) = reader.thread(thread) else { return String::new() };
+    let title = match &*thread.name {
+        "" if thread.os_id >= 0 => format!("thread {}", thread.os_id),
+        name => name.to_owned(),
+    };
+    in_process(reader, thread.process_id, title)
+}
+
+/// A title with its process, if there are several.
+fn in_process(reader: &Reader, process: u32, title: String) -> String {
+    if reader.processes().nth(1).is_none() {
+        return title;
+    }
+    format!("{}, {title}", process_title(reader, process))
+}
+
+fn process_title(reader: &Reader, process: u32) -> String {
+    let Some(process) = reader.process(process) else { return String::new() };
+    match (process.rank, &process.name) {
+        (Some(rank), _) => format!("rank {rank}"),
+        (None, Some(name)) => name.clone(),
+        (None, None) => format!("process {}", process.pid),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut json = String::new();
+    quote(text, &mut json);
+    json
+}

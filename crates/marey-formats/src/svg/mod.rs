@@ -1,0 +1,31 @@
+//! A flame graph as one SVG file, outermost frames at the top.
+//!
+//! It needs nothing beside itself: whoever shows it without scripts still sees names, values and
+//! shares; with them, a click zooms into a frame and names can be searched.
+
+mod draw;
+mod tree;
+
+use std::io::Write;
+
+use marey_store::Reader;
+
+use crate::Format;
+use crate::export::{ExportError, LeftOut};
+use crate::weights::{leave_out, weights};
+
+/// Writes the flame graph of a run.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let weights = weights(reader, Format::Svg)?;
+    leave_out(reader, left_out);
+    let tree = tree::Tree::of(&weights, reader, left_out);
+    if tree.nodes[0].total <= 0.0 {
+        let missing = "no weight above zero";
+        return Err(ExportError::Nothing { format: Format::Svg, missing });
+    }
+    draw::draw(&tree, &weights, reader, out, left_out)
+}

@@ -1,0 +1,150 @@
+//! The frames of a flame graph and how much each of them is, with all that is inside.
+
+use std::collections::HashMap;
+
+use marey_model::context::NodeKind;
+use marey_store::Reader;
+
+use crate::export::LeftOut;
+use crate::weights::{Stack, Weights};
+
+/// The frames, each behind the one that it is in; the first is around all.
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+}
+
+/// A frame.
+pub(super) struct Node {
+    pub(super) name_id: u32,
+    pub(super) palette: Palette,
+    /// What it and all inside it weigh.
+    pub(super) total: f64,
+    /// The frames directly inside it.
+    pub(super) children: Vec<usize>,
+}
+
+/// What colours a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Palette {
+    /// Around all.
+    Root,
+    /// Scopes, states, steps.
+    Scope,
+    /// Frames of a language.
+    Frame,
+    /// Operators, modules and calls of a runtime.
+    Operator,
+    /// What ran on a device.
+    Kernel,
+}
+
+impl Tree {
+    /// What is below zero, or no number, has no width.
+    pub(super) fn of(weights: &Weights, reader: &Reader, left_out: &mut LeftOut) -> Self {
+        let root = Node { name_id: 0, palette: Palette::Root, total: 0.0, children: Vec::new() };
+        let mut tree = Self { nodes: vec![root] };
+        let mut parents = vec![0];
+        let mut by_context = HashMap::new();
+        for (&stack, sum) in &weights.by_stack {
+            let weight = sum.as_f64();
+            if !(0.0..f64::INFINITY).contains(&weight) {
+                *left_out.entry("values below zero or without a number").or_default() += 1;
+                continue;
+            }
+            let node = tree.node(stack, reader, &mut by_context, &mut parents);
+            tree.nodes[node].total += weight;
+        }
+        for node in (1..tree.nodes.len()).rev() {
+            let total = tree.nodes[node].total;
+            tree.nodes[parents[node]].total += total;
+        }
+        tree.sort(reader);
+        tree
+    }
+
+    /// The frame of a stack.
+    fn node(
+        &mut self,
+        stack: Stack,
+        reader: &Reader,
+        by_context: &mut HashMap<u32, usize>,
+        parents: &mut Vec<usize>,
+    ) -> usize {
+        let mut missing = Vec::new();
+        let mut at = stack.context_id;
+        let mut node = loop {
+            if let Some(&node) = by_context.get(&at) {
+                break node;
+            }
+            // A parent's number is less than its child's, so this ends.
+            let Some(parent) = reader.context(at).parent.filter(|&parent| parent < at) else {
+                break 0;
+            };
+            missing.push(at);
+            at = parent;
+        };
+        for id in missing.into_iter().rev() {
+            let context = reader.context(id);
+            node = self.add(node, context.name_id, Palette::of(context.kind), parents);
+            by_context.insert(id, node);
+        }
+        match stack.kernel_id {
+            Some(name_id) => self.add(node, name_id, Palette::Kernel, parents),
+            None => node,
+        }
+    }
+
+    fn add(
+        &mut self,
+        parent: usize,
+        name_id: u32,
+        palette: Palette,
+        parents: &mut Vec<usize>,
+    ) -> usize {
+        let node = self.nodes.len();
+        self.nodes.push(Node { name_id, palette, total: 0.0, children: Vec::new() });
+        self.nodes[parent].children.push(node);
+        parents.push(parent);
+        node
+    }
+
+    /// Frames beside each other by their names, so that two graphs can be compared.
+    fn sort(&mut self, reader: &Reader) {
+        for node in 0..self.nodes.len() {
+            let mut children = std::mem::take(&mut self.nodes[node].children);
+            children.sort_by_key(|&child| reader.text(self.nodes[child].name_id));
+            self.nodes[node].children = children;
+        }
+    }
+}
+
+impl Palette {
+    const fn of(kind: NodeKind) -> Self {
+        match kind {
+            NodeKind::Root => Self::Root,
+            NodeKind::Scope | NodeKind::State | NodeKind::Step => Self::Scope,
+            NodeKind::Frame => Self::Frame,
+            NodeKind::Module | NodeKind::Operator | NodeKind::Runtime => Self::Operator,
+        }
+    }
+
+    /// A colour on which black can be read; the same for the same name in all graphs.
+    pub(super) fn colour(self, name: &str) -> String {
+        let ([red, green, blue], [reds, greens, blues]) = match self {
+            Self::Root => ([200, 200, 200], [1, 1, 1]),
+            Self::Scope => ([120, 165, 215], [45, 45, 40]),
+            Self::Frame => ([120, 185, 105], [70, 50, 45]),
+            Self::Operator => ([225, 150, 60], [30, 65, 50]),
+            Self::Kernel => ([220, 100, 110], [35, 50, 45]),
+        };
+        let hash = fnv(name);
+        let (red, green) = (red + hash % reds, green + hash / 0x100 % greens);
+        let blue = blue + hash / 0x1_0000 % blues;
+        format!("#{red:02x}{green:02x}{blue:02x}")
+    }
+}
+
+/// The hash of Fowler, Noll and Vo, 1a with 32 bits: one that stays what it is.
+fn fnv(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}

@@ -1,0 +1,117 @@
+//! The messages of an event file. The numbers of fields are `TensorFlow`'s (`event.proto`,
+//! `summary.proto`); only those are declared that are written.
+
+use std::io::{self, Write};
+
+use prost::Message;
+
+use super::png::Picture;
+use super::record;
+
+/// What a file begins with.
+const VERSION: &str = "brain.Event:2";
+
+/// What colours consist of: red, green and blue.
+const RGB: i32 = 3;
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    /// In seconds since 1970.
+    #[prost(double, tag = "1")]
+    wall_time: f64,
+    #[prost(int64, tag = "2")]
+    step: i64,
+    #[prost(oneof = "What", tags = "3, 5")]
+    what: Option<What>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum What {
+    #[prost(string, tag = "3")]
+    FileVersion(String),
+    #[prost(message, tag = "5")]
+    Summary(Summary),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    value: Vec<Value>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Value {
+    #[prost(string, tag = "1")]
+    tag: String,
+    #[prost(oneof = "Content", tags = "2, 4")]
+    content: Option<Content>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Content {
+    #[prost(float, tag = "2")]
+    SimpleValue(f32),
+    #[prost(message, tag = "4")]
+    Image(Image),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Image {
+    #[prost(int32, tag = "1")]
+    height: i32,
+    #[prost(int32, tag = "2")]
+    width: i32,
+    #[prost(int32, tag = "3")]
+    colorspace: i32,
+    #[prost(bytes = "vec", tag = "4")]
+    encoded_image_string: Vec<u8>,
+}
+
+/// An event file that is being written.
+pub(super) struct Events<'o> {
+    out: &'o mut dyn Write,
+    message: Vec<u8>,
+    count: u64,
+}
+
+impl<'o> Events<'o> {
+    pub(super) fn begin(out: &'o mut dyn Write, start_nanos: i64) -> io::Result<Self> {
+        let mut events = Self { out, message: Vec::new(), count: 0 };
+        events.write(start_nanos, 0, What::FileVersion(VERSION.to_owned()))?;
+        Ok(events)
+    }
+
+    /// Whether nothing is in it.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 1
+    }
+
+    pub(super) fn scalar(
+        &mut self,
+        tag: String,
+        step: i64,
+        time_nanos: i64,
+        value: f64,
+    ) -> io::Result<()> {
+        self.value(tag, step, time_nanos, Content::SimpleValue(value as f32))
+    }
+
+    pub(super) fn image(&mut self, tag: &str, time_nanos: i64, picture: Picture) -> io::Result<()> {
+        let Picture { width, height, png } = picture;
+        let image = Image { height, width, colorspace: RGB, encoded_image_string: png };
+        self.value(tag.to_owned(), 0, time_nanos, Content::Image(image))
+    }
+
+    fn value(&mut self, tag: String, step: i64, nanos: i64, content: Content) -> io::Result<()> {
+        let value = vec![Value { tag, content: Some(content) }];
+        self.write(nanos, step, What::Summary(Summary { value }))
+    }
+
+    fn write(&mut self, nanos: i64, step: i64, what: What) -> io::Result<()> {
+        let event = Event { wall_time: nanos as f64 / 1e9, step, what: Some(what) };
+        self.message.clear();
+        event.encode(&mut self.message).map_err(io::Error::other)?;
+        self.count += 1;
+        record::write(&self.message, self.out)
+    }
+}

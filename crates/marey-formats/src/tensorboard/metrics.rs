@@ -1,0 +1,47 @@
+//! Scalars of metrics.
+
+use std::collections::HashMap;
+
+use marey_model::metric::MetricValue;
+use marey_store::Reader;
+use marey_store::row::Metric;
+
+use super::event::Events;
+use super::steps::Steps;
+use super::tag;
+use crate::export::{ExportError, LeftOut};
+
+/// Writes every value that is one number.
+pub(super) fn write(
+    reader: &Reader,
+    steps: &Steps,
+    events: &mut Events,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    // How many values there were so far.
+    let mut counts: HashMap<(u32, u32), i64> = HashMap::new();
+    for metric in reader.rows::<Metric>()? {
+        let Metric { time_nanos, thread_id, name_id, value, .. } = metric?;
+        let value = match value {
+            MetricValue::Int(value) => value as f64,
+            MetricValue::Float(value) => value,
+            MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => {
+                *left_out.entry("values that are not one number").or_default() += 1;
+                continue;
+            }
+        };
+        let process = reader.thread(thread_id).map_or(0, |thread| thread.process_id);
+        let of_process = steps.of_process(process);
+        let step = if of_process.is_empty() {
+            let count = counts.entry((process, name_id)).or_default();
+            *count += 1;
+            *count - 1
+        } else {
+            let begun = steps.begun(process, time_nanos).unwrap_or(0);
+            of_process[begun].number.into()
+        };
+        let name = format!("metric/{}", reader.text(name_id));
+        events.scalar(tag(reader, process, &name), step, time_nanos, value)?;
+    }
+    Ok(())
+}

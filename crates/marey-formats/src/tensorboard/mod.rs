@@ -1,0 +1,79 @@
+//! Event files of `TensorBoard`: scalars by training step, and the flame graph as a picture.
+//!
+//! A file is a row of records ([`record`]) with a message each ([`event`]). The scalars are, with
+//! `rank 0/` before them where there are several processes:
+//!
+//! | tag | value |
+//! |---|---|
+//! | `step/time_ms` | how long a step took |
+//! | `gpu<n>/busy_percent` | share of it in which the device did something |
+//! | `scope/<name>_ms` | time of it in what bears this name, for the names with most time |
+//! | `metric/<name>` | a value of a metric, at the step in which it was added |
+//!
+//! Where a process has no steps, the values of a metric are counted instead.
+
+mod event;
+mod flame;
+mod metrics;
+mod png;
+mod record;
+mod steps;
+
+use std::io::Write;
+
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS,
+};
+use marey_store::{Part, Reader};
+
+use self::event::Events;
+use self::steps::Steps;
+use crate::Format;
+use crate::export::{ExportError, LeftOut};
+
+/// What the format has no place for.
+const LEFT_OUT: [(&str, &Table); 6] = [
+    ("blocks of memory", &MEMORY_SNAPSHOTS),
+    ("collectives", &COLLECTIVES),
+    ("events of memory", &MEMORY_EVENTS),
+    ("instants", &INSTANTS),
+    ("points of flows", &FLOWS),
+    ("spans beside threads", &ASYNC_SPANS),
+];
+
+/// Writes a run.
+pub(crate) fn write(
+    reader: &Reader,
+    out: &mut dyn Write,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    for (what, table) in LEFT_OUT {
+        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+    }
+    let steps = Steps::of(reader)?;
+    let flame = flame::draw(reader)?;
+    let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);
+    let mut events = Events::begin(out, start_nanos)?;
+    steps::write(reader, &steps, &mut events)?;
+    metrics::write(reader, &steps, &mut events, left_out)?;
+    if let Some(picture) = flame {
+        events.image("marey/flame", start_nanos, picture)?;
+    }
+    if events.is_empty() {
+        let missing = "no steps, metrics, spans, device activities or samples";
+        return Err(ExportError::Nothing { format: Format::TensorBoard, missing });
+    }
+    Ok(())
+}
+
+/// A tag, with the process before it where there are several.
+fn tag(reader: &Reader, process: u32, tag: &str) -> String {
+    let mut processes = reader.processes();
+    let (Some(_), Some(_)) = (processes.next(), processes.next()) else { return tag.to_owned() };
+    let process = reader.process(process);
+    match process.and_then(|process| process.rank) {
+        Some(rank) => format!("rank {rank}/{tag}"),
+        None => format!("process {}/{tag}", process.map_or(0, |process| process.pid)),
+    }
+}

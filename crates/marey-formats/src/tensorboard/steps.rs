@@ -1,0 +1,172 @@
+//! Scalars of training steps.
+
+use std::collections::{BTreeMap, HashMap};
+
+use marey_model::context::NodeKind;
+use marey_store::row::{ActivityKind, GpuActivity, Span, Step};
+use marey_store::{Reader, StoreError};
+
+use super::event::Events;
+use super::tag;
+use crate::export::ExportError;
+
+/// How many names have their time shown.
+const NAMES: usize = 10;
+
+/// The steps of each process by start; there are few of them, beside events.
+pub(super) struct Steps(HashMap<u32, Vec<Step>>);
+
+impl Steps {
+    pub(super) fn of(reader: &Reader) -> Result<Self, StoreError> {
+        let mut steps: HashMap<u32, Vec<Step>> = HashMap::new();
+        for step in reader.rows::<Step>()? {
+            let step = step?;
+            steps.entry(step.process_id).or_default().push(step);
+        }
+        Ok(Self(steps))
+    }
+
+    /// The steps of a process.
+    pub(super) fn of_process(&self, process: u32) -> &[Step] {
+        self.0.get(&process).map_or(&[], Vec::as_slice)
+    }
+
+    /// Position of the last step that began at a moment or before it.
+    pub(super) fn begun(&self, process: u32, nanos: i64) -> Option<usize> {
+        let begun = self.of_process(process).partition_point(|step| step.start_nanos <= nanos);
+        begun.checked_sub(1)
+    }
+
+    /// Position of the step that a moment is in.
+    fn around(&self, process: u32, nanos: i64) -> Option<usize> {
+        let begun = self.begun(process, nanos)?;
+        (nanos < end(&self.of_process(process)[begun])).then_some(begun)
+    }
+}
+
+fn end(step: &Step) -> i64 {
+    step.start_nanos.saturating_add(step.duration_nanos)
+}
+
+/// Writes what is known of each step.
+pub(super) fn write(
+    reader: &Reader,
+    steps: &Steps,
+    events: &mut Events,
+) -> Result<(), ExportError> {
+    let names = names(reader)?;
+    let scopes = scopes(reader, steps, &names)?;
+    let busy = busy(reader, steps)?;
+    for process in reader.processes() {
+        for (number, step) in steps.of_process(process.id).iter().enumerate() {
+            let mut scalar = |name: &str, value: f64| {
+                let tag = tag(reader, process.id, name);
+                events.scalar(tag, step.number.into(), step.start_nanos, value)
+            };
+            scalar("step/time_ms", step.duration_nanos as f64 / 1e6)?;
+            for ((_, device), nanos) in busy.range((process.id, 0)..=(process.id, u32::MAX)) {
+                let share = nanos[number] as f64 / step.duration_nanos.max(1) as f64;
+                scalar(&format!("gpu{device}/busy_percent"), 100.0 * share)?;
+            }
+            for (&name, nanos) in
+                names.iter().zip(scopes.get(&process.id).map_or(&[][..], |of| &of[number]))
+            {
+                scalar(&format!("scope/{}_ms", reader.text(name)), *nanos as f64 / 1e6)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names of spans, without steps, that have most time; those of the same time by name.
+fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
+    let mut totals: HashMap<u32, i64> = HashMap::new();
+    for span in reader.rows::<Span>()? {
+        let span = span?;
+        if reader.context(span.context_id).kind != NodeKind::Step {
+            let total = totals.entry(span.name_id).or_default();
+            *total = total.saturating_add(span.duration_nanos);
+        }
+    }
+    let mut names: Vec<u32> = totals.keys().copied().collect();
+    names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), reader.text(*name)));
+    names.truncate(NAMES);
+    Ok(names)
+}
+
+/// By process and step, the time in spans of these names that began in it.
+fn scopes(
+    reader: &Reader,
+    steps: &Steps,
+    names: &[u32],
+) -> Result<HashMap<u32, Vec<[i64; NAMES]>>, StoreError> {
+    let positions: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
+    let around = around(reader, &positions);
+    let mut times: HashMap<u32, Vec<[i64; NAMES]>> = HashMap::new();
+    for span in reader.rows::<Span>()? {
+        let span = span?;
+        let Some(&position) = positions.get(&span.name_id) else { continue };
+        // What is inside something of its own name is in its time already.
+        if around.get(span.context_id as usize).is_none_or(|names| names & 1 << position != 0) {
+            continue;
+        }
+        let Some(process) = reader.thread(span.thread_id).map(|thread| thread.process_id) else {
+            continue;
+        };
+        if let Some(step) = steps.around(process, span.start_nanos) {
+            let of_process = times
+                .entry(process)
+                .or_insert_with(|| vec![[0; NAMES]; steps.of_process(process).len()]);
+            let nanos = &mut of_process[step][position];
+            *nanos = nanos.saturating_add(span.duration_nanos);
+        }
+    }
+    Ok(times)
+}
+
+/// Which of the names are around each context, a bit each.
+fn around(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
+    let contexts = reader.contexts();
+    let mut around: Vec<u16> = Vec::with_capacity(contexts.len());
+    for context in contexts {
+        // Parents come before their children.
+        let parent = context.parent.map(|parent| parent as usize);
+        let names = parent.and_then(|parent| {
+            let own = positions.get(&contexts[parent].name_id).map_or(0, |position| 1 << position);
+            Some(around.get(parent)? | own)
+        });
+        around.push(names.unwrap_or(0));
+    }
+    around
+}
+
+/// By process and device, how long it did something in each step.
+fn busy(reader: &Reader, steps: &Steps) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
+    let mut busy: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
+    // Up to where each device is known to be busy.
+    let mut until: HashMap<(u32, u32), i64> = HashMap::new();
+    for activity in reader.rows::<GpuActivity>()? {
+        let activity = activity?;
+        if matches!(activity.kind, ActivityKind::Annotation | ActivityKind::Sync) {
+            continue;
+        }
+        let GpuActivity { process_id: process, device, start_nanos, duration_nanos, .. } = activity;
+        let of_process = steps.of_process(process);
+        let until = until.entry((process, device)).or_insert(i64::MIN);
+        let (mut start, stop) =
+            (start_nanos.max(*until), start_nanos.saturating_add(duration_nanos));
+        *until = stop.max(*until);
+        let nanos = busy.entry((process, device)).or_insert_with(|| vec![0; of_process.len()]);
+        let first = steps.begun(process, start).unwrap_or(0);
+        for (step, nanos) in of_process.iter().zip(nanos).skip(first) {
+            if step.start_nanos >= stop || start >= stop {
+                break;
+            }
+            let from = start.max(step.start_nanos);
+            let inside = stop.min(end(step)).saturating_sub(from).max(0);
+            *nanos = nanos.saturating_add(inside);
+            start = from.saturating_add(inside);
+        }
+    }
+    Ok(busy)
+}

@@ -1,0 +1,119 @@
+//! Values of counters and metrics.
+
+use marey_model::metric::MetricValue;
+use marey_store::Assembler;
+use marey_store::row::Metric;
+
+use super::event::Event;
+use super::lanes::Lane;
+use super::lexer::Lexer;
+use super::number::unquoted;
+use super::text::unescaped;
+use crate::import::{Broken, Import};
+
+/// Adds the values of a counter: one for each of its series.
+pub(super) fn add(
+    event: &Event,
+    time_nanos: i64,
+    lane: Lane,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let mut counter = event.name().into_owned();
+    if let Some(id) = event.id() {
+        counter = format!("{counter}[{id}]"); // counters of one name and several ids are several
+    }
+    for (series, value) in event.args() {
+        let is_itself = series == "value" || series == event.name();
+        let name = if is_itself { counter.clone() } else { format!("{counter}.{series}") };
+        add_value(&name, of_counter(event, value), Assembler::ROOT, (time_nanos, lane), import)?;
+    }
+    Ok(())
+}
+
+/// Adds the values of Proton's metrics, an object in which all of them are texts.
+pub(super) fn add_metrics(
+    metrics: &str,
+    context_id: u32,
+    at: (i64, Lane),
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let mut pairs = Vec::new();
+    let mut lexer = Lexer::new(metrics.as_bytes());
+    let end = lexer.object(|lexer, key| {
+        let value = lexer.value()?;
+        pairs.push((unescaped(key.of(metrics)), value.of(metrics)));
+        Ok(())
+    });
+    debug_assert_eq!(end, Ok(()), "it has been read as part of the event");
+    for (name, value) in pairs {
+        let value = match value.strip_prefix('"') {
+            Some(_) => of_text(&unescaped(unquoted(value))),
+            None => of_json(value),
+        };
+        add_value(&name, value, context_id, at, import)?;
+    }
+    Ok(())
+}
+
+fn add_value(
+    name: &str,
+    value: MetricValue,
+    context_id: u32,
+    (time_nanos, lane): (i64, Lane),
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let name_id = import.run.text(name);
+    import.run.add_metric(Metric {
+        time_nanos,
+        thread_id: lane.thread,
+        context_id,
+        name_id,
+        sessions: 0,
+        phase: 0,
+        value,
+    })?;
+    Ok(())
+}
+
+/// Texts are texts, but for the numbers that JSON has no word for.
+fn of_counter(event: &Event, json: &str) -> MetricValue {
+    if json.starts_with('"') {
+        let text = event.text_of(json);
+        return infinite(&text).unwrap_or_else(|| MetricValue::Text(text.into_owned().into()));
+    }
+    of_json(json)
+}
+
+fn of_json(json: &str) -> MetricValue {
+    list(json).unwrap_or_else(|| of_text(json))
+}
+
+/// The number that a text is, if it is one.
+fn of_text(text: &str) -> MetricValue {
+    if let Ok(value) = text.parse() {
+        return MetricValue::Int(value);
+    }
+    let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    match text.parse() {
+        Ok(value) if is_number => MetricValue::Float(value),
+        _ => {
+            infinite(text).or_else(|| list(text)).unwrap_or_else(|| MetricValue::Text(text.into()))
+        }
+    }
+}
+
+/// What is no finite number.
+fn infinite(text: &str) -> Option<MetricValue> {
+    let value: f64 = text.parse().ok()?;
+    (!value.is_finite()).then_some(MetricValue::Float(value))
+}
+
+/// A list of numbers.
+fn list(json: &str) -> Option<MetricValue> {
+    let inside = json.strip_prefix('[')?.strip_suffix(']')?;
+    let numbers = inside.split(',').map(str::trim);
+    if let Some(ints) = numbers.clone().map(|number| number.parse().ok()).collect() {
+        return Some(MetricValue::Ints(ints));
+    }
+    numbers.map(|number| number.parse().ok()).collect::<Option<_>>().map(MetricValue::Floats)
+}

@@ -1,0 +1,258 @@
+//! What devices did.
+
+use std::collections::HashMap;
+
+use marey_model::args::NewArgs;
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_store::Assembler;
+use marey_store::row::{ActivityKind, Collective, CollectiveState, GpuActivity};
+
+use super::event::Event;
+use super::lanes::{Id, Lanes};
+use super::lexer::Lexer;
+use super::number::{unquoted, whole};
+use super::text::unescaped;
+use super::time::Times;
+use crate::align::CollectiveEnd;
+use crate::import::{Broken, Import};
+
+/// Lanes of Proton: graphs of a stream, and streams.
+const PROTON_GRAPHS: i64 = 100_000;
+const PROTON_STREAMS: i64 = 200_000;
+
+/// Kineto moves waits for a stream to a lane of their own, so far up.
+const KINETO_STREAM_WAITS: i64 = 1_000_000;
+
+/// What is kept while the activities of devices go by.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    args: NewArgs,
+    /// How many collectives of a group and name there were, for those that have no number.
+    sequences: HashMap<(String, String), i64>,
+}
+
+/// What an event says in arguments that have columns.
+#[derive(Default)]
+struct Columns<'a> {
+    device: Option<u32>,
+    stream: Option<u32>,
+    correlation_id: Option<u64>,
+    external: Option<(&'a str, u64)>,
+    graph_node_id: Option<u64>,
+    grid: Option<[u32; 3]>,
+    block: Option<[u32; 3]>,
+    registers: Option<u32>,
+    shared_bytes: Option<i64>,
+    bytes: Option<i64>,
+    call_stack: Option<&'a str>,
+}
+
+impl Devices {
+    pub(super) fn add(
+        &mut self,
+        event: &Event,
+        kind: ActivityKind,
+        times: Times,
+        lanes: &mut Lanes,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        self.args.clear();
+        event.others_into(&mut self.args);
+        times.odd_into(event, &mut self.args);
+        let mut columns = Columns::default();
+        for (key, value) in event.args() {
+            if !columns.set(&key, value) {
+                event.add(&key, value, &mut self.args);
+            }
+        }
+        let (process, thread) = lanes.ids(event);
+        lanes.add_device(process);
+        let process_id = lanes.host(import);
+        let external_id = columns.external.map(|(_, id)| id);
+        let activity = GpuActivity {
+            start_nanos: times.start_nanos,
+            duration_nanos: times.duration_nanos,
+            process_id,
+            device: columns.device.unwrap_or_else(|| device_of(process)),
+            stream: columns.stream.unwrap_or_else(|| stream_of(thread, event)),
+            kind,
+            name_id: import.run.text(&event.name()),
+            context_id: columns.call_stack.map(|stack| around(&names(stack), import)),
+            correlation_id: columns.correlation_id,
+            graph_node_id: columns.graph_node_id,
+            grid: columns.grid,
+            block: columns.block,
+            registers: columns.registers,
+            shared_bytes: columns.shared_bytes,
+            bytes: columns.bytes,
+            category_id: event.category().map(|category| import.run.text(&category)),
+            // Old files repeat the correlation where they know no operator.
+            external_id: external_id.filter(|id| columns.correlation_id != Some(*id)),
+            args: import.run.args(&mut self.args)?,
+        };
+        if let Some(name) = event.arg("Collective name") {
+            self.add_collective(event, name, &activity, import)?;
+        }
+        import.run.add_gpu_activity(activity)?;
+        Ok(())
+    }
+
+    fn add_collective(
+        &mut self,
+        event: &Event,
+        name: &str,
+        activity: &GpuActivity,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        let said = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
+        let number = |key| event.arg(key).and_then(whole);
+        let name = event.text_of(name).into_owned();
+        let group = said("Process Group Name").or_else(|| said("Process Group ID"));
+        let group = group.unwrap_or_default();
+        let sequence = number("Seq");
+        let next = self.sequences.entry((group.clone(), name.clone())).or_default();
+        *next += 1;
+        let counted = *next;
+        let name_id = import.run.text(&name);
+        let group_id = import.run.text(&group);
+        let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
+        import.run.add_collective(Collective {
+            start_nanos: activity.start_nanos,
+            duration_nanos: Some(activity.duration_nanos),
+            created_nanos: None,
+            process_id: activity.process_id,
+            device: Some(activity.device),
+            stream: Some(activity.stream),
+            name_id,
+            group_id,
+            group_size: number("Group size").and_then(|size| size.try_into().ok()),
+            sequence,
+            dtype_id,
+            in_elements: number("In msg nelems"),
+            out_elements: number("Out msg nelems"),
+            state: CollectiveState::Completed,
+            is_p2p: matches!(name.as_str(), "send" | "recv"),
+            context_id: None,
+            // The activity has them.
+            args: marey_store::row::Args::default(),
+        })?;
+        import.collective_ends.push(CollectiveEnd {
+            group,
+            sequence: sequence.unwrap_or(counted),
+            name,
+            end_nanos: activity.start_nanos.saturating_add(activity.duration_nanos),
+        });
+        Ok(())
+    }
+}
+
+impl<'a> Columns<'a> {
+    /// Whether an argument has a column, and a value that fits there.
+    fn set(&mut self, key: &str, value: &'a str) -> bool {
+        match key {
+            "device" | "Device" => fill(&mut self.device, unsigned(value)),
+            "stream" => fill(&mut self.stream, stream(value)),
+            "correlation" => fill(&mut self.correlation_id, unsigned(value)),
+            "External id" | "external id" => {
+                fill(&mut self.external, unsigned(value).map(|id| (value, id)))
+            }
+            "graph node id" => fill(&mut self.graph_node_id, unsigned(value)),
+            "grid" => fill(&mut self.grid, axes(value)),
+            "block" => fill(&mut self.block, axes(value)),
+            "registers per thread" => fill(&mut self.registers, unsigned(value)),
+            "shared memory" => fill(&mut self.shared_bytes, value.parse().ok()),
+            "bytes" => fill(&mut self.bytes, value.parse().ok()),
+            "call_stack" if value.starts_with('[') => {
+                self.call_stack = Some(value);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn fill<T>(column: &mut Option<T>, value: Option<T>) -> bool {
+    let fits = value.is_some() && column.is_none();
+    if fits {
+        *column = value;
+    }
+    fits
+}
+
+fn unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
+    json.parse().ok()
+}
+
+/// -1 stands for no stream.
+fn stream(json: &str) -> Option<u32> {
+    if json == "-1" { Some(u32::MAX) } else { unsigned(json) }
+}
+
+/// Three numbers.
+fn axes(json: &str) -> Option<[u32; 3]> {
+    let mut numbers = json.strip_prefix('[')?.strip_suffix(']')?.split(',').map(str::trim);
+    let mut next = || unsigned(numbers.next()?);
+    let axes = [next()?, next()?, next()?];
+    numbers.next().is_none().then_some(axes)
+}
+
+fn device_of(process: Id) -> u32 {
+    match process {
+        Id::Number(number) => number.try_into().unwrap_or(0),
+        Id::Text(_) => 0,
+    }
+}
+
+/// The stream that a lane stands for: the number at the end, as in `stream 7`.
+fn stream_of(thread: Id, event: &Event) -> u32 {
+    let number = match thread {
+        Id::Number(number @ KINETO_STREAM_WAITS..) => number - KINETO_STREAM_WAITS,
+        Id::Number(number @ PROTON_STREAMS..) => number - PROTON_STREAMS,
+        Id::Number(number @ PROTON_GRAPHS..) => number - PROTON_GRAPHS,
+        Id::Number(number) => number,
+        Id::Text(_) => {
+            let digits = unquoted(event.thread()).rsplit(' ').next().unwrap_or_default();
+            return unsigned(digits).unwrap_or(u32::MAX);
+        }
+    };
+    number.try_into().unwrap_or(u32::MAX)
+}
+
+/// Whether a lane of Proton stands for the graphs of a stream.
+pub(super) fn is_graph_lane((process, thread): (Id, Id)) -> bool {
+    process == Id::Number(0) && matches!(thread, Id::Number(PROTON_GRAPHS..KINETO_STREAM_WAITS))
+}
+
+/// The context around the last name of a call stack.
+fn around(stack: &[String], import: &mut Import) -> u32 {
+    let around = stack.split_last().map_or(stack, |(_own, around)| around);
+    context(around, NodeKind::Scope, import)
+}
+
+/// The context at the end of a call stack of Proton, which is of a kind.
+pub(super) fn context(stack: &[String], kind: NodeKind, import: &mut Import) -> u32 {
+    let below = match stack {
+        [root, below @ ..] if root == ROOT_NAME => below,
+        all => all,
+    };
+    let mut context = Assembler::ROOT;
+    for (at, name) in below.iter().enumerate() {
+        let kind = if at + 1 == below.len() { kind } else { NodeKind::Scope };
+        let name_id = import.run.text(name);
+        context = import.run.context(context, kind, name_id);
+    }
+    context
+}
+
+/// The names in a call stack.
+pub(super) fn names(stack: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut lexer = Lexer::new(stack.as_bytes());
+    let end = lexer.list(|lexer| {
+        let name = lexer.value()?.of(stack);
+        names.push(unescaped(unquoted(name)).into_owned());
+        Ok(())
+    });
+    debug_assert_eq!(end, Ok(()), "it has been read as part of the event");
+    names
+}

@@ -1,0 +1,462 @@
+//! From events to rows.
+
+use marey_model::args::NewArgs;
+use marey_model::context::{NodeKind, STEP_NAME};
+use marey_model::loss::LossCause;
+use marey_store::Slice;
+use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, InstantScope};
+use serde::Deserialize;
+
+use super::category::{Category, DEVICE_ARGS};
+use super::device::{Devices, context, is_graph_lane, names};
+use super::event::Event;
+use super::lanes::Lanes;
+use super::meta::Meta;
+use super::number::unquoted;
+use super::open::{AllOpen, Open, Track};
+use super::time::Times;
+use super::{counter, memory};
+use crate::import::{Broken, Import};
+
+/// What is kept while events go by.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    lanes: Lanes,
+    pub(super) meta: Meta,
+    devices: Devices,
+    open: AllOpen,
+    args: NewArgs,
+    /// How many have begun.
+    begun: u64,
+}
+
+impl Events {
+    /// Adds what an event says.
+    pub(super) fn add(&mut self, event: &Event, import: &mut Import) -> Result<(), Broken> {
+        let Some(phase) = event.phase() else {
+            import.lose(LossCause::Unreadable, 1, event.offset, "an event without a phase");
+            return Ok(());
+        };
+        match phase {
+            b'M' => {
+                self.meta.add_event(event, &mut self.lanes);
+                return Ok(());
+            }
+            b'X' | b'B' | b'E' | b'i' | b'I' | b'R' | b'C' | b's' | b't' | b'f' | b'b' | b'e'
+            | b'n' | b'S' | b'T' | b'p' | b'F' => {}
+            other => {
+                let cause = format!("an event of phase `{}`", char::from(other).escape_default());
+                import.lose(LossCause::Unsupported, 1, event.offset, cause);
+                return Ok(());
+            }
+        }
+        let Some(times) = Times::of(event) else {
+            import.lose(LossCause::Unreadable, 1, event.offset, "an event without a time");
+            return Ok(());
+        };
+        self.begun += 1;
+        self.args.clear();
+        event.others_into(&mut self.args);
+        match phase {
+            b'X' => self.complete(event, times, import),
+            b'B' => {
+                let open = self.open(event, times, import);
+                self.open.begin(open);
+                Ok(())
+            }
+            b'E' => self.end(event, times, import),
+            b'i' | b'I' | b'R' => self.instant(event, times, import),
+            b'C' => {
+                let lane = self.lanes.lane_of(event, import);
+                counter::add(event, times.start_nanos, lane, import)
+            }
+            b's' | b't' | b'f' => self.flow(event, phase, times, import),
+            b'b' | b'S' => {
+                let open = self.open(event, times, import);
+                let track = track(event, &open, import);
+                self.open.begin_async(track, Open { track_id: track.0, ..open });
+                Ok(())
+            }
+            b'e' | b'F' => self.end_async(event, times, import),
+            _ => self.instant_async(event, times, import),
+        }
+    }
+
+    /// Adds what waited for the end of the file.
+    pub(super) fn finish(mut self, is_complete: bool, import: &mut Import) -> Result<(), Broken> {
+        let (slices, async_spans) = std::mem::take(&mut self.open).rest();
+        for open in slices {
+            let end_nanos = last_nanos(open.process, import);
+            let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
+            add_slice(open, duration_nanos, true, import)?;
+        }
+        for open in async_spans {
+            let end_nanos = last_nanos(open.process, import);
+            let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
+            add_async_span(open, duration_nanos, true, import)?;
+        }
+        self.meta.settle(&mut self.lanes, is_complete, import)
+    }
+
+    fn complete(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+        let word = event.category();
+        let category = word.as_deref().map_or(Category::Host(NodeKind::Scope), Category::of);
+        let device_kind = match category {
+            Category::Device(kind) => Some(kind),
+            Category::MaybeDevice(kind) => {
+                event.args().any(|arg| DEVICE_ARGS.contains(&&*arg.0)).then_some(kind)
+            }
+            _ => None,
+        };
+        if let Some(kind) = device_kind {
+            return self.devices.add(event, kind, times, &mut self.lanes, import);
+        }
+        let is_of_proton = matches!(word.as_deref(), Some("scope" | "metric"));
+        if is_of_proton && let Some(stack) = event.arg("call_stack") {
+            return self.complete_of_proton(event, stack, times, import);
+        }
+        let name = event.name();
+        let (kind, step) = kind_and_step(category, &name);
+        let category_id = word.map(|word| import.run.text(&word));
+        let lane = self.lanes.lane_of(event, import);
+        if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
+            self.lanes.set_host(lane.process);
+        }
+        let (mut correlation_id, mut external_id) = (None, None);
+        let mut is_open = times.is_open;
+        times.odd_into(event, &mut self.args);
+        for (key, value) in event.args() {
+            let column = match &*key {
+                "finished" if value == "\"false\"" => {
+                    is_open = true;
+                    continue;
+                }
+                "correlation" if kind == NodeKind::Runtime => &mut correlation_id,
+                "External id" | "external id" => &mut external_id,
+                _ => {
+                    event.add(&key, value, &mut self.args);
+                    continue;
+                }
+            };
+            match value.parse() {
+                Ok(number) if column.is_none() => *column = Some(number),
+                _ => event.add(&key, value, &mut self.args),
+            }
+        }
+        let args = import.run.args(&mut self.args)?;
+        let name_id = import.run.text(if step.is_some() { STEP_NAME } else { &name });
+        import.run.add_slice(Slice {
+            thread_id: lane.thread,
+            start_nanos: times.start_nanos,
+            duration_nanos: times.duration_nanos,
+            order: self.begun,
+            kind,
+            name_id,
+            step,
+            is_open,
+            category_id,
+            correlation_id,
+            // Old files repeat the correlation where they know no operator.
+            external_id: external_id.filter(|id| correlation_id != Some(*id)),
+            args,
+        })?;
+        Ok(())
+    }
+
+    /// A scope with its call stack, as Proton and marey's recorder write it.
+    fn complete_of_proton(
+        &mut self,
+        event: &Event,
+        stack: &str,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        if is_graph_lane(self.lanes.ids(event)) {
+            let kind = ActivityKind::Annotation;
+            return self.devices.add(event, kind, times, &mut self.lanes, import);
+        }
+        let stack = names(stack);
+        let lane = self.lanes.lane_of(event, import);
+        let (mut kind, mut is_open) = (NodeKind::Scope, times.is_open);
+        times.odd_into(event, &mut self.args);
+        let (mut metrics, mut correlation_id, mut external_id) = (None, None, None);
+        for (key, value) in event.args() {
+            match (&*key, value) {
+                ("correlation", number)
+                    if correlation_id.is_none() && number.parse::<u64>().is_ok() =>
+                {
+                    correlation_id = number.parse().ok();
+                }
+                ("External id", number)
+                    if external_id.is_none() && number.parse::<u64>().is_ok() =>
+                {
+                    external_id = number.parse().ok();
+                }
+                ("kind", word) => kind = kind_of(unquoted(word)),
+                ("open", "true") => is_open = true,
+                ("metrics", object) if object.starts_with('{') => metrics = Some(object),
+                _ => event.add(&key, value, &mut self.args),
+            }
+        }
+        // With metrics, these are part of the event's name.
+        let name = match stack.last() {
+            Some(name) if metrics.is_some() => name,
+            _ => &*event.name(),
+        };
+        if let Some(metrics) = metrics {
+            let context_id = context(&stack, kind, import);
+            counter::add_metrics(metrics, context_id, (times.start_nanos, lane), import)?;
+        }
+        let slice = Slice {
+            thread_id: lane.thread,
+            start_nanos: times.start_nanos,
+            duration_nanos: times.duration_nanos,
+            order: stack.len() as u64, // inner ones come first
+            kind,
+            name_id: import.run.text(name),
+            step: None,
+            is_open,
+            category_id: event.category().map(|category| import.run.text(&category)),
+            correlation_id,
+            external_id,
+            args: import.run.args(&mut self.args)?,
+        };
+        import.run.add_slice(slice)?;
+        Ok(())
+    }
+
+    fn end(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+        let lane = self.lanes.lane_of(event, import);
+        let Some(mut open) = self.open.end(lane.thread) else {
+            let cause = "an end without a beginning";
+            import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
+            return Ok(());
+        };
+        event.others_into(&mut open.args);
+        event.args().for_each(|(key, value)| event.add(&key, value, &mut open.args));
+        let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
+        add_slice(open, duration_nanos, false, import)
+    }
+
+    fn end_async(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        let end = self.open(event, times, import);
+        let Some(mut open) = self.open.end_async(track(event, &end, import)) else {
+            let cause = "an asynchronous end without a beginning";
+            import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
+            return Ok(());
+        };
+        event.others_into(&mut open.args);
+        event.args().for_each(|(key, value)| event.add(&key, value, &mut open.args));
+        let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
+        add_async_span(open, duration_nanos, false, import)
+    }
+
+    /// A moment of something that goes on beside the stacks of threads.
+    fn instant_async(
+        &mut self,
+        event: &Event,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        if let Some(id) = event.id() {
+            self.args.text("id", &id);
+        }
+        if let Some(id) = event.id2() {
+            event.add("id2", id, &mut self.args);
+        }
+        self.instant(event, times, import)
+    }
+
+    /// What an event begins; its arguments are taken.
+    fn open(&mut self, event: &Event, times: Times, import: &mut Import) -> Open {
+        let lane = self.lanes.lane_of(event, import);
+        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        Open {
+            process: lane.process,
+            thread: lane.thread,
+            start_nanos: times.start_nanos,
+            order: self.begun,
+            name_id: import.run.text(&event.name()),
+            category_id: event.category().map(|category| import.run.text(&category)),
+            track_id: 0,
+            args: std::mem::take(&mut self.args),
+        }
+    }
+
+    fn instant(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
+        let lane = self.lanes.lane_of(event, import);
+        if let Some(action) = memory::action(event) {
+            return memory::add(event, action, times.start_nanos, lane, &mut self.args, import);
+        }
+        if let (Some(stack), Some(metrics)) = (event.arg("call_stack"), event.arg("metrics"))
+            && metrics.starts_with('{')
+        {
+            let context_id = context(&names(stack), NodeKind::Scope, import);
+            return counter::add_metrics(metrics, context_id, (times.start_nanos, lane), import);
+        }
+        times.odd_into(event, &mut self.args);
+        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        let scope = match event.instant_scope().as_deref() {
+            Some("g") => InstantScope::Global,
+            Some("p") => InstantScope::Process,
+            _ => InstantScope::Thread,
+        };
+        let row = Instant {
+            time_nanos: times.start_nanos,
+            process_id: lane.process,
+            thread_id: Some(lane.thread),
+            scope,
+            name_id: import.run.text(&event.name()),
+            category_id: event.category().map(|category| import.run.text(&category)),
+            args: import.run.args(&mut self.args)?,
+        };
+        import.run.add_instant(row)?;
+        Ok(())
+    }
+
+    fn flow(
+        &mut self,
+        event: &Event,
+        phase: u8,
+        times: Times,
+        import: &mut Import,
+    ) -> Result<(), Broken> {
+        let category = event.category();
+        if category.as_deref().is_some_and(|word| Category::of(word) == Category::Launch) {
+            return Ok(());
+        }
+        let Some(id) = event.id() else {
+            import.lose(LossCause::Unreadable, 1, event.offset, "a flow without an id");
+            return Ok(());
+        };
+        let lane = self.lanes.lane_of(event, import);
+        event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
+        let row = Flow {
+            time_nanos: times.start_nanos,
+            thread_id: lane.thread,
+            flow_id: flow_id(&id),
+            point: match phase {
+                b's' => FlowPoint::Start,
+                b't' => FlowPoint::Step,
+                _ => FlowPoint::End,
+            },
+            // Only an end may be of what comes next.
+            is_enclosing: phase != b'f' || event.is_enclosed(),
+            name_id: import.run.text(&event.name()),
+            category_id: category.map(|category| import.run.text(&category)),
+            args: import.run.args(&mut self.args)?,
+        };
+        import.run.add_flow(row)?;
+        Ok(())
+    }
+}
+
+/// Adds a slice that has ended, or never does.
+fn add_slice(
+    open: Open,
+    duration_nanos: i64,
+    is_open: bool,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let Open { thread, start_nanos, order, name_id, category_id, mut args, .. } = open;
+    let args = import.run.args(&mut args)?;
+    import.run.add_slice(Slice {
+        thread_id: thread,
+        start_nanos,
+        duration_nanos,
+        order,
+        kind: NodeKind::Scope,
+        name_id,
+        step: None,
+        is_open,
+        category_id,
+        correlation_id: None,
+        external_id: None,
+        args,
+    })?;
+    Ok(())
+}
+
+/// Adds a span beside the stacks of threads that has ended, or never does.
+fn add_async_span(
+    open: Open,
+    duration_nanos: i64,
+    is_open: bool,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let Open { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
+    let args = import.run.args(&mut args)?;
+    import.run.add_async_span(AsyncSpan {
+        start_nanos,
+        duration_nanos,
+        process_id: process,
+        track_id,
+        name_id,
+        is_open,
+        category_id,
+        args,
+    })?;
+    Ok(())
+}
+
+/// What tells an asynchronous event from others. An `id2` may be the process's own.
+fn track(event: &Event, open: &Open, import: &mut Import) -> Track {
+    let (mut id, mut process) = (event.id().unwrap_or_default().into_owned(), None);
+    if let Some(id2) = event.id2()
+        && let Ok(Id2 { local, global }) = serde_json::from_str(id2)
+    {
+        process = local.is_some().then_some(open.process);
+        id = local.or(global).unwrap_or_default();
+    }
+    if let Some(scope) = event.scope() {
+        id = format!("{scope}:{id}");
+    }
+    (import.run.text(&id), open.category_id, open.name_id, process)
+}
+
+#[derive(Deserialize)]
+struct Id2 {
+    local: Option<String>,
+    global: Option<String>,
+}
+
+/// The number of an arrow; a text that is none gives one all the same.
+fn flow_id(id: &str) -> u64 {
+    let hexadecimal = id.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let fnv = || {
+        id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    id.parse().ok().or(hexadecimal).unwrap_or_else(fnv)
+}
+
+fn kind_of(word: &str) -> NodeKind {
+    NodeKind::ALL.into_iter().find(|kind| kind.as_str() == word).unwrap_or(NodeKind::Scope)
+}
+
+/// The last moment of a process that is known.
+fn last_nanos(process: u32, import: &Import) -> i64 {
+    import.run.extent_nanos(process).map_or(i64::MIN, |(_, last)| last)
+}
+
+/// What a slice is, and its number if it is a step.
+fn kind_and_step(category: Category, name: &str) -> (NodeKind, Option<u32>) {
+    match category {
+        Category::Host(kind) => (kind, None),
+        Category::Annotation => {
+            let number = name.strip_prefix("ProfilerStep#").and_then(|number| number.parse().ok());
+            (if number.is_some() { NodeKind::Step } else { NodeKind::Scope }, number)
+        }
+        Category::Python if name.starts_with("nn.Module: ") => (NodeKind::Module, None),
+        Category::Python => (NodeKind::Frame, None),
+        Category::MaybeDevice(_) | Category::Device(_) | Category::Launch => {
+            (NodeKind::Scope, None)
+        }
+    }
+}

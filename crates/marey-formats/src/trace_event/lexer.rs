@@ -1,0 +1,370 @@
+//! JSON as pieces of its text: where values begin and end, without what they say.
+//!
+//! Words that no JSON has, as `nan`, and texts with raw control characters or unknown escapes are let
+//! through and remarked: profilers write them, and [`super::text::repaired`] makes JSON of them.
+
+/// Deeper values are not read.
+const MAX_DEPTH: u32 = 128;
+
+/// Why looking at a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The text ends before the value does.
+    More,
+    /// The text is no JSON there.
+    Bad {
+        /// Bytes before the place.
+        at: usize,
+        /// What is wrong, in a sentence without its full stop.
+        cause: &'static str,
+    },
+}
+
+/// A piece of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Piece {
+    start: u32,
+    end: u32,
+}
+
+impl Piece {
+    /// No piece: no value is empty.
+    pub(super) const NONE: Self = Self { start: 0, end: 0 };
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    pub(super) fn of(self, text: &str) -> &str {
+        &text[self.start as usize..self.end as usize]
+    }
+
+    fn of_bytes(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// A member of an object: its key without quotes, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) key: Piece,
+    pub(super) value: Piece,
+}
+
+/// A place in a text.
+#[derive(Debug)]
+pub(super) struct Lexer<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Whether some text before has an escape.
+    pub(super) has_escapes: bool,
+    /// Whether something before is no JSON.
+    pub(super) is_irregular: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, has_escapes: false, is_irregular: false }
+    }
+
+    /// Bytes before the place.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn bytes_of(&self, piece: Piece) -> &'a [u8] {
+        piece.of_bytes(self.bytes)
+    }
+
+    /// The next byte that is not white space, which stays.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Result<u8, Stop> {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(&byte) if byte > b' ' => return Ok(byte),
+                Some(_) => self.at += 1,
+                None => return Err(Stop::More),
+            }
+        }
+    }
+
+    /// Goes past a byte that must come next.
+    #[inline]
+    pub(super) fn expect(&mut self, byte: u8, cause: &'static str) -> Result<(), Stop> {
+        if self.peek()? == byte {
+            self.at += 1;
+            Ok(())
+        } else {
+            Err(self.bad(cause))
+        }
+    }
+
+    /// Gives the members of an object to `member`, which must go past their values.
+    #[inline]
+    pub(super) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Piece) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.expect(b'{', "an object was expected")?;
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let key = self.text()?;
+            self.expect(b':', "`:` was expected after a key")?;
+            member(self, key)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.bad("`,` or `}` was expected after a member")),
+            }
+        }
+    }
+
+    /// Goes through a list, of which `element` must go past each.
+    pub(super) fn list(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.expect(b'[', "a list was expected")?;
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            element(self)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.bad("`,` or `]` was expected after an element")),
+            }
+        }
+    }
+
+    /// Goes past a value of any kind.
+    #[inline]
+    pub(super) fn value(&mut self) -> Result<Piece, Stop> {
+        self.value_at(0)
+    }
+
+    fn value_at(&mut self, depth: u32) -> Result<Piece, Stop> {
+        let first = self.peek()?;
+        let start = self.at;
+        match first {
+            b'"' => {
+                self.text()?;
+            }
+            b'{' | b'[' if depth == MAX_DEPTH => {
+                return Err(self.bad("values are nested more than 128 deep"));
+            }
+            b'{' => self.object(|lexer, _| lexer.value_at(depth + 1).map(drop))?,
+            b'[' => self.list(|lexer| lexer.value_at(depth + 1).map(drop))?,
+            _ => self.word()?,
+        }
+        Ok(self.piece(start, self.at))
+    }
+
+    /// Goes past a text; the piece is without its quotes.
+    #[inline]
+    pub(super) fn text(&mut self) -> Result<Piece, Stop> {
+        self.expect(b'"', "a text was expected")?;
+        let start = self.at;
+        loop {
+            self.at = end_of_plain(self.bytes, self.at);
+            match self.bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    self.has_escapes = true;
+                    let escaped = self.bytes.get(self.at + 1).ok_or(Stop::More)?;
+                    self.is_irregular |= !self.is_escape(*escaped);
+                    self.at += 2;
+                }
+                Some(_control) => {
+                    self.is_irregular = true;
+                    self.at += 1;
+                }
+                None => return Err(Stop::More),
+            }
+        }
+        self.at += 1;
+        Ok(self.piece(start, self.at - 1))
+    }
+
+    /// Whether JSON has this escape; the place is at its backslash.
+    fn is_escape(&self, escaped: u8) -> bool {
+        match escaped {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => true,
+            b'u' => {
+                let digits = self.bytes.get(self.at + 2..self.at + 6);
+                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes past a number or a word.
+    fn word(&mut self) -> Result<(), Stop> {
+        let rest = &self.bytes[self.at..];
+        // Most words are whole numbers.
+        let digits = count_digits(rest);
+        if let (Some(b'1'..=b'9'), Some(b',' | b'}' | b']')) = (rest.first(), rest.get(digits)) {
+            self.at += digits;
+            return Ok(());
+        }
+        let end = rest.iter().position(|byte| !is_of_word(*byte)).ok_or(Stop::More)?;
+        if end == 0 {
+            return Err(self.bad("a value was expected"));
+        }
+        self.is_irregular |= !is_json_word(&rest[..end]);
+        self.at += end;
+        Ok(())
+    }
+
+    pub(super) fn bad(&self, cause: &'static str) -> Stop {
+        Stop::Bad { at: self.at, cause }
+    }
+
+    fn piece(&self, start: usize, end: usize) -> Piece {
+        debug_assert!(end <= self.bytes.len());
+        Piece { start: start as u32, end: end as u32 }
+    }
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte > b' ' && !matches!(byte, b',' | b':' | b'"' | b'[' | b']' | b'{' | b'}')
+}
+
+/// Whether a word is a value in JSON.
+pub(super) fn is_json_word(word: &[u8]) -> bool {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    match digits.first() {
+        Some(b'0'..=b'9') => {}
+        _ => return matches!(word, b"true" | b"false" | b"null"),
+    }
+    let whole = count_digits(digits);
+    let mut rest = &digits[whole..];
+    if whole > 1 && digits[0] == b'0' {
+        return false;
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let count = count_digits(fraction);
+        if count == 0 {
+            return false;
+        }
+        rest = &fraction[count..];
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        let is_signed = matches!(exponent, [b'+' | b'-', ..]);
+        let digits = &exponent[usize::from(is_signed)..];
+        return !digits.is_empty() && count_digits(digits) == digits.len();
+    }
+    rest.is_empty()
+}
+
+fn count_digits(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The first quote, backslash or control character from a place on, or the end; eight bytes at a time.
+#[inline]
+fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const TOPS: u64 = ONES << 7;
+    // A byte below `limit` has its top bit afterwards. Bytes above one that is below may have it,
+    // too, so only the lowest counts.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & TOPS;
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*next);
+        let quotes = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let found = quotes | backslashes | below(word, 0x20);
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..0x20);
+    at + bytes[at..].iter().take_while(|byte| is_plain(byte)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lex(text: &str) -> Result<(&str, bool), Stop> {
+        let mut lexer = Lexer::new(text.as_bytes());
+        let piece = lexer.value()?;
+        Ok((piece.of(text), lexer.is_irregular))
+    }
+
+    #[test]
+    fn values_end_where_they_end() {
+        let cases = [
+            (r#" "a\"b" ,"#, r#""a\"b""#, false),
+            ("12, ", "12", false),
+            ("-1.5e+3]", "-1.5e+3", false),
+            (r#"{"a": [1, {"b": "}"}], "c": {}} ,"#, r#"{"a": [1, {"b": "}"}], "c": {}}"#, false),
+            ("[]x", "[]", false),
+            ("true}", "true", false),
+            ("nan,", "nan", true),
+            ("[-Infinity]", "[-Infinity]", true),
+            ("01 ", "01", true),
+            ("1. ", "1.", true),
+            ("\"a\nb\"", "\"a\nb\"", true),
+            (r#""C:\Users""#, r#""C:\Users""#, true),
+            (r#""\ud8zz""#, r#""\ud8zz""#, true),
+        ];
+        for (text, value, is_irregular) in cases {
+            assert_eq!(lex(text), Ok((value, is_irregular)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_stops() {
+        let bad = [
+            ("}", 0, "a value was expected"),
+            ("[1,]", 3, "a value was expected"),
+            ("[1 2]", 3, "`,` or `]` was expected after an element"),
+            (r#"{"a" 1}"#, 5, "`:` was expected after a key"),
+            (r#"{"a":1 "b"}"#, 7, "`,` or `}` was expected after a member"),
+            ("{a:1}", 1, "a text was expected"),
+        ];
+        for (text, at, cause) in bad {
+            assert_eq!(lex(text), Err(Stop::Bad { at, cause }), "{text}");
+        }
+        for cut in ["", " ", "\"a", "\"a\\", "12", "[1,", "{\"a\":", "{"] {
+            assert_eq!(lex(cut), Err(Stop::More), "{cut}");
+        }
+        let deep = "[".repeat(129);
+        let cause = "values are nested more than 128 deep";
+        assert_eq!(lex(&deep), Err(Stop::Bad { at: 128, cause }));
+    }
+
+    proptest! {
+        #[test]
+        fn eight_bytes_at_a_time_find_the_same(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
+            prop_assert_eq!(end_of_plain(&bytes, 0), expected);
+        }
+
+        #[test]
+        fn what_serde_reads_is_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
+            // Behind the text there is white space, so that numbers have an end.
+            if serde_json::from_str::<serde_json::Value>(&text).is_ok() {
+                let padded = format!("{text} ");
+                prop_assert_eq!(lex(&padded), Ok((text.trim(), false)));
+            } else if let Ok((value, false)) = lex(&format!("{text} ")) {
+                prop_assert_ne!(value, text.trim());
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What an allocator did, as Kineto's instants say it.
+
+use marey_model::args::NewArgs;
+use marey_store::row::{MemoryAction, MemoryEvent};
+
+use super::event::Event;
+use super::lanes::Lane;
+use super::number::whole;
+use crate::import::{Broken, Import};
+
+/// What an instant is of an allocator, by its name.
+pub(super) fn action(event: &Event) -> Option<MemoryAction> {
+    let action = match &*event.name() {
+        "[memory]" => MemoryAction::Alloc,
+        "[OutOfMemory]" => MemoryAction::OutOfMemory,
+        _ => return None,
+    };
+    event.arg("Bytes").and_then(whole).map(|_| action)
+}
+
+/// Adds one. Fewer bytes than none were given back.
+pub(super) fn add(
+    event: &Event,
+    action: MemoryAction,
+    time_nanos: i64,
+    lane: Lane,
+    args: &mut NewArgs,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let mut row = MemoryEvent {
+        time_nanos,
+        process_id: lane.process,
+        thread_id: Some(lane.thread),
+        action,
+        device_type: "".into(),
+        device: None,
+        stream: None,
+        address: None,
+        bytes: 0,
+        allocated_bytes: None,
+        reserved_bytes: None,
+        context_id: None,
+        category_id: event.category().map(|category| import.run.text(&category)),
+        args: marey_store::row::Args::default(),
+    };
+    for (key, value) in event.args() {
+        match (&*key, whole(value)) {
+            ("Bytes", Some(bytes)) => row.bytes = bytes,
+            ("Device Type", Some(number)) => row.device_type = device_type(number).into(),
+            ("Device Id", Some(number)) => row.device = number.try_into().ok(),
+            ("Addr", Some(address)) => row.address = Some(address.cast_unsigned()),
+            ("Addr", None) if value.parse::<u64>().is_ok() => row.address = value.parse().ok(),
+            ("Total Allocated", Some(bytes)) => row.allocated_bytes = Some(bytes),
+            ("Total Reserved", Some(bytes)) => row.reserved_bytes = Some(bytes),
+            _ => event.add(&key, value, args),
+        }
+    }
+    if row.bytes < 0 && action == MemoryAction::Alloc {
+        row.action = MemoryAction::Free;
+        row.bytes = row.bytes.saturating_neg();
+    }
+    row.args = import.run.args(args)?;
+    import.run.add_memory_event(row)?;
+    Ok(())
+}
+
+/// The words of `PyTorch` for the numbers of its types of devices.
+fn device_type(number: i64) -> String {
+    const TYPES: [&str; 21] = [
+        "cpu",
+        "cuda",
+        "mkldnn",
+        "opengl",
+        "opencl",
+        "ideep",
+        "hip",
+        "fpga",
+        "maia",
+        "xla",
+        "vulkan",
+        "metal",
+        "xpu",
+        "mps",
+        "meta",
+        "hpu",
+        "ve",
+        "lazy",
+        "ipu",
+        "mtia",
+        "privateuseone",
+    ];
+    let known = usize::try_from(number).ok().and_then(|number| TYPES.get(number));
+    known.map_or_else(|| number.to_string(), |word| (*word).to_owned())
+}

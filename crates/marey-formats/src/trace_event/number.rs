@@ -1,0 +1,162 @@
+//! Numbers of JSON, from their digits: real numbers would lose nanoseconds.
+
+/// Microseconds, with a fraction or not, as nanoseconds; a text of a number, too.
+pub(super) fn nanos(json: &str) -> Option<i64> {
+    usual_micros(json).or_else(|| scaled(unquoted(json), 3))
+}
+
+/// Microseconds as profilers write them: digits, and up to three more behind a point.
+fn usual_micros(json: &str) -> Option<i64> {
+    /// So many digits before the point fit, with three more behind it.
+    const MAX_DIGITS: usize = 16;
+    if json.is_empty() || json.len() > MAX_DIGITS + ".000".len() {
+        return None;
+    }
+    let (mut value, mut point) = (0_u64, None);
+    for (at, byte) in json.bytes().enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add((byte - b'0').into()),
+            b'.' if point.is_none() && at > 0 => point = Some(at),
+            _ => return None,
+        }
+    }
+    let whole = point.unwrap_or(json.len());
+    let scale = match json.len() - whole {
+        0 | 1 => 1000,
+        2 => 100,
+        3 => 10,
+        4 => 1,
+        _ => return None,
+    };
+    if whole > MAX_DIGITS { None } else { value.checked_mul(scale)?.try_into().ok() }
+}
+
+/// A whole number, also one that is written with a fraction or as a text.
+pub(super) fn whole(json: &str) -> Option<i64> {
+    json.parse().ok().or_else(|| {
+        let number = unquoted(json);
+        let real: f64 = number.parse().ok()?;
+        if real.fract() == 0.0 { scaled(number, 0) } else { None }
+    })
+}
+
+/// A text without its quotes; what is no text, as it is.
+pub(super) fn unquoted(json: &str) -> &str {
+    json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json)
+}
+
+/// A number times a power of ten, rounded to the nearest.
+fn scaled(number: &str, power: i32) -> Option<i64> {
+    let (is_negative, size) = match number.strip_prefix('-') {
+        Some(size) => (true, size),
+        None => (false, number),
+    };
+    let (digits, exponent) = match size.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, exponent.parse().ok()?),
+        None => (size, 0),
+    };
+    let (mut mantissa, mut shift, mut has_digits) = (0_u128, power.checked_add(exponent)?, false);
+    let mut is_fraction = false;
+    for byte in digits.bytes() {
+        match byte {
+            // More digits than that are less than a nanosecond, or too much.
+            b'0'..=b'9' if mantissa > u128::MAX / 100 => {
+                shift = shift.checked_add((!is_fraction).into())?;
+            }
+            b'0'..=b'9' => {
+                has_digits = true;
+                mantissa = mantissa * 10 + u128::from(byte - b'0');
+                shift = shift.checked_sub(is_fraction.into())?;
+            }
+            b'.' if !is_fraction => is_fraction = true,
+            _ => return None,
+        }
+    }
+    if !has_digits {
+        return None;
+    }
+    let value = if mantissa == 0 { 0 } else { shifted(mantissa, shift)? };
+    i64::try_from(if is_negative { -value } else { value }).ok()
+}
+
+fn shifted(mantissa: u128, shift: i32) -> Option<i128> {
+    let power = 10_u128.checked_pow(shift.unsigned_abs());
+    let value = match power {
+        Some(power) if shift >= 0 => mantissa.checked_mul(power)?,
+        Some(power) => mantissa / power + u128::from(mantissa % power >= power.div_ceil(2)),
+        None if shift < 0 => 0,
+        None => return None,
+    };
+    i128::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn microseconds_keep_their_nanoseconds() {
+        let cases = [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("1669783687464181", Some(1_669_783_687_464_181_000)),
+            ("1712195495876224.8", Some(1_712_195_495_876_224_800)),
+            ("4458676522690.655", Some(4_458_676_522_690_655)),
+            ("1.25", Some(1250)),
+            ("-0.001", Some(-1)),
+            ("0.0005", Some(1)),
+            ("0.00049", Some(0)),
+            ("1e3", Some(1_000_000)),
+            ("1.669783687464181e15", Some(1_669_783_687_464_181_000)),
+            ("25e-4", Some(3)),
+            ("1e-400", Some(0)),
+            ("0e400", Some(0)),
+            ("\"12.5\"", Some(12_500)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e400", None),
+            ("9999999999999999999999999999999999999999999", None),
+            ("0.99999999999999999999999999999999999999999999", Some(1000)),
+            ("\"NaN\"", None),
+            ("null", None),
+            ("", None),
+            (".", None),
+            ("5.", Some(5000)),
+            ("99999999999999999999", None),
+            ("1e", None),
+            ("1.2.3", None),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(nanos(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_be_written_in_many_ways() {
+        let cases = [
+            ("7", Some(7)),
+            ("-7.0", Some(-7)),
+            ("\"25738\"", Some(25738)),
+            ("7.5", None),
+            ("\"stream 7\"", None),
+            ("\"\"", None),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("1e300", None),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(whole(json), expected, "{json}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_nanosecond_comes_back(expected in any::<i64>()) {
+            let sign = if expected < 0 { "-" } else { "" };
+            let size = expected.unsigned_abs();
+            let micros = format!("{sign}{}.{:03}", size / 1000, size % 1000);
+            // The least number has no positive counterpart, and comes back all the same.
+            prop_assert_eq!(nanos(&micros), Some(expected));
+        }
+    }
+}

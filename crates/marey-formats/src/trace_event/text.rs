@@ -1,0 +1,182 @@
+//! What texts of JSON say, and JSON of what is nearly JSON.
+
+use std::borrow::Cow;
+
+use marey_model::args::quote;
+
+use super::lexer::is_json_word;
+
+/// What a text says whose quotes are off. An escape that is none stands for itself, half of a
+/// surrogate pair is U+FFFD.
+pub(super) fn unescaped(raw: &str) -> Cow<'_, str> {
+    let Some(first) = raw.find('\\') else { return Cow::Borrowed(raw) };
+    let mut text = raw[..first].to_owned();
+    let mut rest = &raw[first..];
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = escape(&rest[at..], &mut text);
+    }
+    text.push_str(rest);
+    Cow::Owned(text)
+}
+
+/// Appends what the escape says that a text begins with; what comes behind it.
+fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
+    let rest = &escape[1..];
+    let plain = match rest.as_bytes().first() {
+        Some(b'"') => '"',
+        Some(b'\\') => '\\',
+        Some(b'/') => '/',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') if unit(escape).is_some() => return unicode(escape, text),
+        _ => {
+            text.push('\\');
+            return rest;
+        }
+    };
+    text.push(plain);
+    &rest[1..]
+}
+
+/// Appends the character of `\uXXXX`, or of two of these.
+fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
+    let (first, rest) = (unit(escape).unwrap_or_default(), &escape[6..]);
+    let pair = unit(rest).map(|second| [first, second]);
+    if let Some(pair) = pair
+        && let Some(Ok(character)) = char::decode_utf16(pair).next()
+        && character.len_utf16() == 2
+    {
+        text.push(character);
+        return &rest[6..];
+    }
+    text.push(char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER));
+    rest
+}
+
+/// The number of `\uXXXX`, if a text begins with it.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if is_hex { u16::from_str_radix(digits, 16).ok() } else { None }
+}
+
+/// A value as JSON: words that JSON has not become texts, and texts get the escapes that they lack.
+pub(super) fn repaired(value: &str) -> String {
+    let mut json = String::with_capacity(value.len() + 2);
+    let mut rest = value;
+    while let Some(first) = rest.bytes().next() {
+        let len = match first {
+            b'"' => text_bytes(rest),
+            b',' | b':' | b'[' | b']' | b'{' | b'}' | 0..=b' ' => 1,
+            _ => rest.find([',', ':', ']', '}', ' ', '\n', '\t', '\r']).unwrap_or(rest.len()),
+        };
+        let piece = &rest[..len];
+        match first {
+            b'"' => repair_text(piece, &mut json),
+            b',' | b':' | b'[' | b']' | b'{' | b'}' => json.push_str(piece),
+            0..=b' ' => json.push(' '),
+            _ if is_json_word(piece.as_bytes()) => json.push_str(piece),
+            _ => quote(piece, &mut json),
+        }
+        rest = &rest[len..];
+    }
+    json
+}
+
+/// Length of the text that this begins with, its quotes included.
+fn text_bytes(text: &str) -> usize {
+    let mut is_escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    });
+    end.map_or(text.len(), |end| end + 2)
+}
+
+/// Lets stand what JSON has: an escape of half a surrogate pair, too.
+fn repair_text(text: &str, json: &mut String) {
+    let raw = &text[1..text.len().max(2) - 1];
+    let is_known = |escape: &str| {
+        matches!(
+            escape.as_bytes().get(1),
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
+        )
+    };
+    json.push('"');
+    let mut rest = raw;
+    while let Some(character) = rest.chars().next() {
+        let mut len = character.len_utf8();
+        match character {
+            '\\' if is_known(rest) => {
+                len = 2;
+                json.push_str(&rest[..len]);
+            }
+            '\\' if unit(rest).is_some() => {
+                len = 6;
+                json.push_str(&rest[..len]);
+            }
+            '\\' => json.push_str("\\\\"),
+            '\0'..' ' => {
+                let mut quoted = String::new();
+                quote(&rest[..len], &mut quoted);
+                json.push_str(quoted.trim_matches('"'));
+            }
+            _ => json.push(character),
+        }
+        rest = &rest[len..];
+    }
+    json.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_say_what_they_say() {
+        let cases = [
+            ("plain é", "plain é"),
+            (r#"a\"b\\c\/d\n\t\r\b\f"#, "a\"b\\c/d\n\t\r\u{8}\u{c}"),
+            (r"\u00e9\ud83d\ude00", "é😀"),
+            (r"\ud800x", "\u{fffd}x"),
+            (r"\ud800\u0041", "\u{fffd}A"),
+            (r"\udc00\udc00", "\u{fffd}\u{fffd}"),
+            (r"C:\Users\u12", r"C:\Users\u12"),
+            ("end\\", "end\\"),
+            ("\\é", "\\é"),
+        ];
+        for (raw, text) in cases {
+            assert_eq!(unescaped(raw), text, "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_json_becomes_json() {
+        let cases = [
+            ("nan", r#""nan""#),
+            ("[1, -inf,01]", r#"[1, "-inf","01"]"#),
+            ("{\"a\n\": \"\\x\\u12\\n\"}", r#"{"a\n": "\\x\\u12\n"}"#),
+            (r#"["\ud800"]"#, r#"["\ud800"]"#),
+        ];
+        for (value, json) in cases {
+            assert_eq!(repaired(value), json);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn json_stays_as_it_is(text in ".*", number in any::<f64>()) {
+            let value = serde_json::json!({ &*text: [&*text, number, null, true], "o": {} });
+            let json = value.to_string();
+            prop_assert_eq!(repaired(&json), json.clone());
+            let quoted = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(unescaped(&quoted[1..quoted.len() - 1]), text);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! JSON that is valid because of how it is made, a line an event.
+
+use std::fmt::{Display, Write as _};
+use std::io;
+
+use marey_model::args::quote;
+
+/// Bytes that are gathered before they are written.
+const GATHERED_BYTES: usize = 1 << 16;
+
+/// A file of trace events: an object with members, of which one is the list of events.
+pub(crate) struct Document<'o> {
+    out: &'o mut dyn io::Write,
+    text: String,
+    /// What comes before the next member or event.
+    separator: &'static str,
+}
+
+impl<'o> Document<'o> {
+    /// Opens the object.
+    pub(crate) fn new(out: &'o mut dyn io::Write) -> Self {
+        Self { out, text: "{".to_owned(), separator: "\n" }
+    }
+
+    /// Adds a member, whose value is JSON.
+    pub(crate) fn member(&mut self, key: &str, json: &str) {
+        self.text.push_str(self.separator);
+        quote(key, &mut self.text);
+        self.text.push_str(": ");
+        self.text.push_str(json);
+        self.separator = ",\n";
+    }
+
+    /// Opens the list of events.
+    pub(crate) fn begin_events(&mut self) {
+        self.member("traceEvents", "[");
+        self.separator = "\n";
+    }
+
+    /// Adds an event, of which `fill` says all but the phase.
+    pub(crate) fn event(&mut self, phase: &str, fill: impl FnOnce(&mut Object)) -> io::Result<()> {
+        self.text.push_str(self.separator);
+        self.separator = ",\n";
+        object(&mut self.text, |event| {
+            event.text("ph", phase);
+            fill(event);
+        });
+        if self.text.len() < GATHERED_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    /// Closes the list of events.
+    pub(crate) fn end_events(&mut self) {
+        self.text.push_str("\n]");
+        self.separator = ",\n";
+    }
+
+    /// Closes the object.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.text.push_str("\n}\n");
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(self.text.as_bytes())?;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+/// An object in the making.
+pub(crate) struct Object<'t> {
+    text: &'t mut String,
+    is_empty: bool,
+}
+
+/// Appends an object, which `fill` fills.
+pub(crate) fn object(text: &mut String, fill: impl FnOnce(&mut Object)) {
+    text.push('{');
+    fill(&mut Object { text, is_empty: true });
+    text.push('}');
+}
+
+/// A text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    quote(text, &mut json);
+    json
+}
+
+impl Object<'_> {
+    /// Adds a text.
+    pub(crate) fn text(&mut self, key: &str, value: &str) {
+        quote(value, self.key(key));
+    }
+
+    /// Adds a whole number, or whatever prints as JSON.
+    pub(crate) fn value(&mut self, key: &str, value: impl Display) {
+        write!(self.key(key), "{value}").expect("texts take everything");
+    }
+
+    /// Adds a real number; one that is not finite becomes a text, as JSON has none.
+    pub(crate) fn real(&mut self, key: &str, value: f64) {
+        let quote = if value.is_finite() { "" } else { "\"" };
+        write!(self.key(key), "{quote}{value:?}{quote}").expect("texts take everything");
+    }
+
+    /// Adds a time or a duration in microseconds, digit by digit: a real number would round it.
+    pub(crate) fn micros(&mut self, key: &str, nanos: i128) {
+        let sign = if nanos < 0 { "-" } else { "" };
+        let nanos = nanos.unsigned_abs();
+        let text = self.key(key);
+        // Wide numbers are slow to print, and rare.
+        match u64::try_from(nanos) {
+            Ok(nanos) => write!(text, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+            Err(_) => write!(text, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+        }
+        .expect("texts take everything");
+    }
+
+    /// Adds an object, which `fill` fills.
+    pub(crate) fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
+        object(self.key(key), fill);
+    }
+
+    /// Adds a list of what `fill` puts between the brackets.
+    pub(crate) fn list(&mut self, key: &str, fill: impl FnOnce(&mut String)) {
+        let text = self.key(key);
+        text.push('[');
+        fill(text);
+        text.push(']');
+    }
+
+    /// Adds a list of texts.
+    pub(crate) fn texts<'t>(&mut self, key: &str, texts: impl Iterator<Item = &'t str>) {
+        self.list(key, |list| {
+            for (at, text) in texts.enumerate() {
+                list.push_str(if at == 0 { "" } else { "," });
+                quote(text, list);
+            }
+        });
+    }
+
+    /// Adds the members of an object that is JSON already.
+    pub(crate) fn members(&mut self, object: &str) {
+        let inside = object.trim_ascii().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+        let Some(members) = inside.map(str::trim_ascii).filter(|text| !text.is_empty()) else {
+            return;
+        };
+        self.separate();
+        self.text.push_str(members);
+    }
+
+    fn key(&mut self, key: &str) -> &mut String {
+        self.separate();
+        quote(key, self.text);
+        self.text.push(':');
+        self.text
+    }
+
+    fn separate(&mut self) {
+        if !std::mem::take(&mut self.is_empty) {
+            self.text.push(',');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_are_exact() {
+        for (nanos, expected) in [
+            (0, "0.000"),
+            (7, "0.007"),
+            (1_000, "1.000"),
+            (-1, "-0.001"),
+            (-1_234_567, "-1234.567"),
+            (9_007_199_254_740_993_001, "9007199254740993.001"),
+            (i128::from(i64::MAX) - i128::from(i64::MIN), "18446744073709551.615"),
+        ] {
+            let mut text = String::new();
+            object(&mut text, |object| object.micros("ts", nanos));
+            assert_eq!(text, format!("{{\"ts\":{expected}}}"));
+        }
+    }
+
+    #[test]
+    fn members_of_objects_are_taken_over() {
+        let mut text = String::new();
+        object(&mut text, |object| {
+            object.members("{}");
+            object.value("a", 1);
+            object.members(" { \"b\": 2 } ");
+            object.members("{ }");
+            object.object("c", |inner| inner.members("{\"d\":[{}]}"));
+            object.real("e", f64::NEG_INFINITY);
+        });
+        assert_eq!(text, r#"{"a":1,"b": 2,"c":{"d":[{}]},"e":"-inf"}"#);
+    }
+
+    #[test]
+    fn every_part_of_a_document_may_be_empty() {
+        let written = |fill: fn(&mut Document)| {
+            let mut out = Vec::new();
+            let mut document = Document::new(&mut out);
+            fill(&mut document);
+            document.finish().unwrap();
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap().to_string()
+        };
+        assert_eq!(written(|_| ()), "{}");
+        let events = |document: &mut Document| {
+            document.begin_events();
+            document.end_events();
+        };
+        assert_eq!(written(events), r#"{"traceEvents":[]}"#);
+        let both = |document: &mut Document| {
+            document.member("a \"b\"", "1");
+            document.begin_events();
+            document.event("X", |event| event.text("name", "\u{2028}\u{1}\\")).unwrap();
+            document.event("i", |_| ()).unwrap();
+            document.end_events();
+            document.member("z", "[]");
+        };
+        let expected = "{\"a \\\"b\\\"\":1,\"traceEvents\":[{\"name\":\"\u{2028}\\u0001\\\\\",\"ph\":\"X\"},{\"ph\":\"i\"}],\"z\":[]}";
+        assert_eq!(written(both), expected);
+    }
+}

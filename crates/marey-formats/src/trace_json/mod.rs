@@ -1,0 +1,130 @@
+//! Trace-event JSON: what the writers of its dialects share.
+//!
+//! [`Document`] is the text of a file, [`Trace`] puts a run's rows on it: [`Places`] says where each
+//! stands, [`rows`] and [`activity`] write what all dialects say alike.
+
+mod about;
+pub(crate) mod activity;
+mod document;
+mod places;
+pub(crate) mod rows;
+mod steps;
+
+use std::io;
+
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, FLOWS, GPU_ACTIVITIES, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
+    SAMPLES, SPANS,
+};
+use marey_store::row::Collective;
+use marey_store::{Part, ProcessRow, Reader, StoreError};
+
+pub(crate) use self::about::{About, device_properties};
+pub(crate) use self::document::{Document, Object, object, quoted};
+pub(crate) use self::places::{Place, Places};
+pub(crate) use self::steps::Steps;
+use crate::Format;
+use crate::export::{ExportError, LeftOut};
+
+/// A run on its way into a file.
+pub(crate) struct Trace<'r, 'o> {
+    pub(crate) reader: &'r Reader<'r>,
+    pub(crate) places: &'r Places,
+    pub(crate) document: Document<'o>,
+    /// The moment that is zero in the file, in nanoseconds since 1970.
+    pub(crate) base_nanos: i64,
+}
+
+/// An event, but for what only those of its phase have.
+pub(crate) struct Event<'a> {
+    pub(crate) phase: &'a str,
+    pub(crate) category: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) place: Place,
+    pub(crate) time_nanos: i64,
+    pub(crate) duration_nanos: Option<i64>,
+}
+
+impl Trace<'_, '_> {
+    /// Adds an event; `more` says the rest of it.
+    pub(crate) fn add(&mut self, event: &Event, more: impl FnOnce(&mut Object)) -> io::Result<()> {
+        let base_nanos = i128::from(self.base_nanos);
+        self.document.event(event.phase, |object| {
+            if let Some(category) = event.category {
+                object.text("cat", category);
+            }
+            object.text("name", event.name);
+            event.place.write(object);
+            object.micros("ts", i128::from(event.time_nanos) - base_nanos);
+            if let Some(nanos) = event.duration_nanos {
+                object.micros("dur", nanos.into());
+            }
+            more(object);
+        })
+    }
+
+    /// Says something of a process or thread.
+    pub(crate) fn describe(
+        &mut self,
+        name: &str,
+        place: Place,
+        args: impl FnOnce(&mut Object),
+    ) -> io::Result<()> {
+        self.document.event("M", |event| {
+            event.text("name", name);
+            place.write(event);
+            event.object("args", args);
+        })
+    }
+
+    /// Writes a process's name, and its number in the system where the file has another one.
+    pub(crate) fn name_process(&mut self, process: &ProcessRow, name: &str) -> io::Result<()> {
+        let place = self.places.process(process.id);
+        self.describe("process_name", place, |args| {
+            args.text("name", name);
+            if place.pid != process.pid {
+                args.value("os_id", process.pid);
+            }
+        })
+    }
+}
+
+/// Categories of Proton's, which say no more than that it is a span: kinds say it better.
+pub(crate) const PROTON_CATEGORIES: [&str; 2] = ["scope", "metric"];
+
+/// Times that are counted from a base are less: readers take later ones for times since 1970.
+pub(crate) const MOST_NANOS: i64 = 1_000_000_000_000_000_000;
+
+/// The first and the last moment of the processes, in nanoseconds since 1970.
+pub(crate) fn extent_nanos(reader: &Reader) -> (i64, i64) {
+    let extents = reader.processes().map(|process| (process.start_nanos, process.end_nanos));
+    // A process without events has no times.
+    let seen = extents.filter(|extent| *extent != (0, 0));
+    seen.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default()
+}
+
+/// That the run has something to make events of.
+pub(crate) fn check_events(reader: &Reader, format: Format) -> Result<(), ExportError> {
+    let tables =
+        [&SPANS, &GPU_ACTIVITIES, &ASYNC_SPANS, &INSTANTS, &FLOWS, &METRICS, &MEMORY_EVENTS];
+    if tables.iter().all(|table| row_count(reader, table) == 0) {
+        return Err(ExportError::Nothing { format, missing: "no events" });
+    }
+    Ok(())
+}
+
+/// Counts what trace events have no place for.
+pub(crate) fn leave_out_tables(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
+    *left_out.entry("samples").or_default() += row_count(reader, &SAMPLES);
+    *left_out.entry("blocks of memory").or_default() += row_count(reader, &MEMORY_SNAPSHOTS);
+    for row in reader.rows::<Collective>()? {
+        // Those of a stream are told by the arguments of its activities.
+        *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
+    }
+    Ok(())
+}
+
+fn row_count(reader: &Reader, table: &'static Table) -> u64 {
+    reader.run().parts(table).iter().map(Part::rows).sum()
+}

@@ -1,0 +1,237 @@
+//! The rows that all dialects say alike: instants, arrows, counters, memory and what lies beside the
+//! stacks of threads.
+
+use marey_model::metric::MetricValue;
+use marey_store::Assembler;
+use marey_store::row::{
+    AsyncSpan, Flow, FlowPoint, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
+};
+
+use super::{Event, Object, Trace};
+use crate::export::{ExportError, LeftOut};
+
+/// Devices' types by their numbers in `PyTorch`, which events of memory have them by.
+const DEVICE_TYPES: [&str; 21] = [
+    "cpu",
+    "cuda",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "fpga",
+    "maia",
+    "xla",
+    "vulkan",
+    "metal",
+    "xpu",
+    "mps",
+    "meta",
+    "hpu",
+    "ve",
+    "lazy",
+    "ipu",
+    "mtia",
+    "privateuseone",
+];
+
+/// Writes instants.
+pub(crate) fn write_instants(trace: &mut Trace) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
+    let mut args = String::new();
+    for row in reader.rows::<Instant>()? {
+        let row = row?;
+        args.clear();
+        reader.args(&row.args, &mut args);
+        let event = Event {
+            phase: "i",
+            category: row.category_id.map(|id| reader.text(id)),
+            name: reader.text(row.name_id),
+            place: row
+                .thread_id
+                .map_or_else(|| places.first_thread(row.process_id), |id| places.thread(id)),
+            time_nanos: row.time_nanos,
+            duration_nanos: None,
+        };
+        trace.add(&event, |event| {
+            let scope = match row.scope {
+                InstantScope::Thread => "t",
+                InstantScope::Process => "p",
+                InstantScope::Global => "g",
+            };
+            event.text("s", scope);
+            write_args(event, &args);
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the arrows that the run has, which those from launches are not among.
+pub(crate) fn write_flows(trace: &mut Trace) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
+    let mut args = String::new();
+    for row in reader.rows::<Flow>()? {
+        let row = row?;
+        args.clear();
+        reader.args(&row.args, &mut args);
+        let phase = match row.point {
+            FlowPoint::Start => "s",
+            FlowPoint::Step => "t",
+            FlowPoint::End => "f",
+        };
+        let event = Event {
+            phase,
+            category: row.category_id.map(|id| reader.text(id)),
+            name: reader.text(row.name_id),
+            place: places.thread(row.thread_id),
+            time_nanos: row.time_nanos,
+            duration_nanos: None,
+        };
+        trace.add(&event, |event| {
+            event.value("id", row.flow_id);
+            if row.is_enclosing && row.point == FlowPoint::End {
+                event.text("bp", "e");
+            }
+            write_args(event, &args);
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether a value is of a counter, and not what a program added to a metric where it was.
+pub(crate) fn is_counter(row: &Metric) -> bool {
+    row.sessions == 0 && row.context_id == Assembler::ROOT
+}
+
+/// Writes values as those of counters: the ones that `is_wanted`.
+pub(crate) fn write_counters(
+    trace: &mut Trace,
+    left_out: &mut LeftOut,
+    is_wanted: impl Fn(&Metric, &mut LeftOut) -> bool,
+) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
+    for row in reader.rows::<Metric>()? {
+        let row = row?;
+        if !is_wanted(&row, left_out) {
+            continue;
+        }
+        if let MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) = row.value {
+            *left_out.entry("values that are no numbers").or_default() += 1;
+            continue;
+        }
+        let name = reader.text(row.name_id);
+        let event = Event {
+            phase: "C",
+            category: None,
+            name,
+            place: places.thread(row.thread_id),
+            time_nanos: row.time_nanos,
+            duration_nanos: None,
+        };
+        trace.add(&event, |event| {
+            event.object("args", |args| match row.value {
+                MetricValue::Int(value) => args.value(name, value),
+                MetricValue::Float(value) => args.real(name, value),
+                MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => {}
+            });
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes what allocators gave out and took back.
+pub(crate) fn write_memory_events(
+    trace: &mut Trace,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
+    let mut args = String::new();
+    for row in reader.rows::<MemoryEvent>()? {
+        let row = row?;
+        let name = match row.action {
+            MemoryAction::Alloc | MemoryAction::Free => "[memory]",
+            MemoryAction::OutOfMemory => "[OutOfMemory]",
+            _ => {
+                *left_out.entry("events of the allocator").or_default() += 1;
+                continue;
+            }
+        };
+        args.clear();
+        reader.args(&row.args, &mut args);
+        let event = Event {
+            phase: "i",
+            category: Some(row.category_id.map_or("cpu_instant_event", |id| reader.text(id))),
+            name,
+            place: row
+                .thread_id
+                .map_or_else(|| places.first_thread(row.process_id), |id| places.thread(id)),
+            time_nanos: row.time_nanos,
+            duration_nanos: None,
+        };
+        trace.add(&event, |event| {
+            event.text("s", "t");
+            event.object("args", |event| write_memory(&row, event, &args));
+        })?;
+    }
+    Ok(())
+}
+
+fn write_memory(row: &MemoryEvent, event: &mut Object, args: &str) {
+    event.members(args);
+    match DEVICE_TYPES.iter().position(|device_type| **device_type == *row.device_type) {
+        Some(number) => event.value("Device Type", number),
+        None if row.device_type.is_empty() => {}
+        None => match row.device_type.parse::<i64>() {
+            Ok(number) => event.value("Device Type", number),
+            Err(_) => event.text("Device Type", &row.device_type),
+        },
+    }
+    event.value("Device Id", row.device.map_or(-1, i64::from));
+    if let Some(address) = row.address {
+        event.value("Addr", address);
+    }
+    let is_free = row.action == MemoryAction::Free;
+    event.value("Bytes", if is_free { row.bytes.saturating_neg() } else { row.bytes });
+    if let Some(bytes) = row.allocated_bytes {
+        event.value("Total Allocated", bytes);
+    }
+    if let Some(bytes) = row.reserved_bytes {
+        event.value("Total Reserved", bytes);
+    }
+}
+
+/// Writes what lasted beside the stacks of threads.
+pub(crate) fn write_async_spans(trace: &mut Trace) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
+    let mut args = String::new();
+    for row in reader.rows::<AsyncSpan>()? {
+        let row = row?;
+        args.clear();
+        reader.args(&row.args, &mut args);
+        let id = reader.text(row.track_id);
+        let begin = Event {
+            phase: "b",
+            category: row.category_id.map(|id| reader.text(id)),
+            name: reader.text(row.name_id),
+            place: places.first_thread(row.process_id),
+            time_nanos: row.start_nanos,
+            duration_nanos: None,
+        };
+        trace.add(&begin, |event| {
+            event.text("id", id);
+            write_args(event, &args);
+        })?;
+        if !row.is_open {
+            let time_nanos = row.start_nanos.saturating_add(row.duration_nanos);
+            let end = Event { phase: "e", time_nanos, ..begin };
+            trace.add(&end, |event| event.text("id", id))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_args(event: &mut Object, args: &str) {
+    if args != "{}" {
+        event.object("args", |event| event.members(args));
+    }
+}

@@ -1,0 +1,221 @@
+//! Runs as Chrome traces.
+
+use std::collections::BTreeMap;
+
+use marey_formats::{Format, LeftOut};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_store::row::{Args, Metric};
+use marey_store::{Assembler, NewProcess, Run, Slice};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use crate::dump::{dump, export_bytes, import_bytes};
+use crate::kineto::{recorded, scene};
+
+fn export(run: &Run) -> (String, Vec<Json>, LeftOut) {
+    let (bytes, left_out) = export_bytes(run, Format::ChromeTrace);
+    let text = String::from_utf8(bytes).unwrap();
+    let mut json: Json =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let Json::Array(events) = json["traceEvents"].take() else { panic!("{text}") };
+    check_lanes(&events);
+    (text, events, left_out)
+}
+
+/// The complete events of each lane nest, and each lane has one name.
+fn check_lanes(events: &[Json]) {
+    let mut lanes: BTreeMap<String, Vec<(i128, i128)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let start = nanos(&event["ts"]);
+        let lane = format!("{} {}", event["pid"], event["tid"]);
+        lanes.entry(lane).or_default().push((start, start + nanos(&event["dur"])));
+    }
+    for (lane, mut events) in lanes {
+        events.sort_by_key(|&(start, end)| (start, -end));
+        let mut open: Vec<i128> = Vec::new();
+        for (start, end) in events {
+            open.retain(|&around| around > start);
+            assert!(open.iter().all(|&around| end <= around), "lane {lane} at {start}");
+            open.push(end);
+        }
+    }
+}
+
+/// As these tests have times that real numbers hold.
+fn nanos(micros: &Json) -> i128 {
+    (micros.as_f64().unwrap() * 1000.0).round() as i128
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn what_came_back_stays(base in scene::bases(), happenings in scene::happenings()) {
+        let (_folder, run) = scene::run(base, &happenings);
+        let (text, _, left_out) = export(&run);
+        prop_assert_eq!(left_out, LeftOut::new());
+        let again = import_bytes(text.as_bytes()).unwrap();
+        // What overlaps has a lane of its own, and so does its children's place in the tree.
+        let tables = ["async_spans ", "flows ", "instants ", "memory_events ", "metrics ", "process "];
+        let is_elsewhere = |line: &&str| tables.iter().any(|table| line.starts_with(table));
+        let (first, second) = (dump(&run), dump(&again.run));
+        let gone: Vec<_> = first.lines().filter(is_elsewhere).collect();
+        let come: Vec<_> = second.lines().filter(is_elsewhere).collect();
+        for (a, b) in gone.iter().zip(&come) {
+            prop_assert_eq!(a, b);
+        }
+        prop_assert_eq!(gone.len(), come.len());
+        let count = |dump: &str, table| dump.lines().filter(|line| line.starts_with(table)).count();
+        for table in ["spans ", "gpu_activities "] {
+            prop_assert_eq!(count(&first, table), count(&second, table));
+        }
+        let (text, ..) = export(&again.run);
+        let third = import_bytes(text.as_bytes()).unwrap();
+        prop_assert_eq!(second, dump(&third.run));
+    }
+}
+
+#[test]
+fn what_marey_recorded_is_said_as_its_recorder_does() {
+    let (_folder, run) = recorded();
+    let (text, _, left_out) = export(&run);
+    assert_eq!(text, include_str!("../data/chrome_trace/recorded.json"));
+    assert_eq!(left_out, LeftOut::new());
+}
+
+/// A run with a thread, whose scopes and values are given.
+fn run_of(
+    scopes: &[(NodeKind, &str, i64, i64)],
+    values: &[(&[&str], i64, &str, MetricValue)],
+) -> (TempDir, Run) {
+    let folder = TempDir::new().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess { pid: 100, ..NewProcess::default() });
+    let thread_id = run.thread(process, 100, "");
+    for (&(kind, name, start_nanos, end_nanos), order) in scopes.iter().zip(0..) {
+        let slice = Slice {
+            thread_id,
+            start_nanos,
+            duration_nanos: end_nanos - start_nanos,
+            order,
+            kind,
+            name_id: run.text(name),
+            step: None,
+            is_open: false,
+            category_id: None,
+            correlation_id: None,
+            external_id: None,
+            args: Args::default(),
+        };
+        run.add_slice(slice).unwrap();
+    }
+    for (path, time_nanos, name, value) in values {
+        let mut context_id = Assembler::ROOT;
+        for name in *path {
+            let name_id = run.text(name);
+            let kind = if *name == "state" { NodeKind::State } else { NodeKind::Scope };
+            context_id = run.context(context_id, kind, name_id);
+        }
+        let (name_id, time_nanos, value) = (run.text(name), *time_nanos, value.clone());
+        run.add_metric(Metric {
+            time_nanos,
+            thread_id,
+            context_id,
+            name_id,
+            sessions: 1,
+            phase: 0,
+            value,
+        })
+        .unwrap();
+    }
+    run.finish(None).unwrap();
+    let opened = Run::open(folder.path()).unwrap();
+    (folder, opened)
+}
+
+#[test]
+fn values_stand_with_the_scope_that_they_were_added_in() {
+    let int = MetricValue::Int;
+    let (_folder, run) = run_of(
+        &[
+            (NodeKind::Scope, "outer", 0, 100),
+            (NodeKind::Scope, "inner", 10, 20),
+            (NodeKind::Scope, "inner", 20, 30),
+            (NodeKind::State, "state", 22, 25),
+        ],
+        &[
+            (&["outer"], 0, "tokens", int(1)),
+            (&["outer"], 50, "tokens", int(2)),
+            (&["outer"], 60, "lr (pty)", MetricValue::Float(0.5)),
+            (&["outer"], 100, "lr (pty)", MetricValue::Float(0.25)),
+            (&["outer", "inner"], 20, "tokens", int(10)),
+            (&["outer", "inner"], 21, "tokens", int(20)),
+            (&["outer", "inner", "state"], 23, "tokens", int(40)),
+            (&["outer", "inner"], 31, "tokens", int(80)),
+            (&[], 40, "tokens", int(160)),
+            (&["outer"], 70, "list", MetricValue::Ints(vec![1, 2])),
+            (&["outer"], 71, "text", MetricValue::Text("a \"b\"".into())),
+        ],
+    );
+    let (_, events, left_out) = export(&run);
+    assert_eq!(left_out, LeftOut::new());
+    let of = |phase: &str| -> Vec<(Json, Json)> {
+        let events = events.iter().filter(|event| event["ph"] == phase);
+        events.map(|event| (event["name"].clone(), event["args"]["metrics"].clone())).collect()
+    };
+    assert_eq!(
+        of("X"),
+        [
+            (json!("inner: <tokens, 10>"), json!({"tokens": "10"})),
+            (json!("state"), Json::Null),
+            (json!("inner: <tokens, 60>"), json!({"tokens": "60"})),
+            (
+                json!("outer: <list, [1,2]>, <lr (pty), 0.250000>, <text, a \"b\">, <tokens, 3>"),
+                json!({"list": "[1,2]", "lr (pty)": "0.250000", "text": "a \"b\"", "tokens": "3"})
+            ),
+        ]
+    );
+    assert_eq!(
+        of("i"),
+        [
+            (json!("inner: <tokens, 80>"), json!({"tokens": "80"})),
+            (json!("ROOT: <tokens, 160>"), json!({"tokens": "160"})),
+        ]
+    );
+}
+
+#[test]
+fn values_are_the_same_again() {
+    let (_folder, run) = run_of(
+        &[(NodeKind::Module, "outer", 0, 100), (NodeKind::Step, "inner", 10, 20)],
+        &[(&["outer", "inner"], 15, "loss", MetricValue::Float(0.1))],
+    );
+    let (first, ..) = export(&run);
+    let (second, ..) = export(&import_bytes(first.as_bytes()).unwrap().run);
+    let events = |text: &str| {
+        let lines = text.lines().filter(|line| line.contains("\"ph\":\"X\""));
+        let events = lines.map(|line| line.trim_end_matches(','));
+        events.map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Json>>()
+    };
+    assert_eq!(events(&first), events(&second));
+    assert!(first.contains("inner: <loss, 0.100000>"), "{first}");
+}
+
+#[test]
+fn scopes_that_overlap_get_lanes_of_their_own() {
+    let scope = NodeKind::Scope;
+    let (_folder, run) =
+        run_of(&[(scope, "a", 0, 20), (scope, "b", 10, 30), (scope, "c", 20, 25)], &[]);
+    let (_, events, _) = export(&run);
+    let lanes: Vec<_> = events
+        .iter()
+        .filter(|event| event["ph"] == "X" || event["name"] == "thread_name")
+        .map(|event| (event["name"].as_str().unwrap(), event["tid"].as_i64().unwrap()))
+        .collect();
+    let expected =
+        [("thread_name", 0), ("a", 0), ("thread_name", 1_000_000), ("c", 0), ("b", 1_000_000)];
+    assert_eq!(lanes.len(), expected.len(), "{lanes:?}");
+    assert!(expected.iter().all(|lane| lanes.contains(lane)), "{lanes:?}");
+}

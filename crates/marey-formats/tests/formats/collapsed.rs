@@ -1,0 +1,169 @@
+//! Collapsed stacks in, and out again.
+
+use marey_formats::{Format, ImportError, LeftOut};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_store::row::{Args, Sample};
+use marey_store::{Assembler, NewProcess, Run};
+use proptest::prelude::*;
+
+use crate::dump::{dump, export_bytes, import_bytes, import_data};
+
+/// A run as text.
+fn exported(run: &Run) -> (String, LeftOut) {
+    let (bytes, left_out) = export_bytes(run, Format::Collapsed);
+    (String::from_utf8(bytes).unwrap(), left_out)
+}
+
+#[test]
+fn golden_files_say_what_they_say() {
+    for (name, golden) in [
+        ("perf.txt", include_str!("../data/collapsed/perf.dump.txt")),
+        ("windows.txt", include_str!("../data/collapsed/windows.dump.txt")),
+    ] {
+        let imported = import_data(&format!("collapsed/{name}"));
+        let said = dump(&imported.run);
+        assert_eq!(said, golden, "{name} says:\n{said}");
+        assert!(imported.imported.files[0].warnings.is_empty());
+    }
+}
+
+#[test]
+fn stacks_come_back_added_up() {
+    let (text, left_out) = exported(&import_data("collapsed/perf.txt").run);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        " [unknown];0x7f00;a  b 0",
+        "a 1",
+        "python;main (train.py:10) 2.5",
+        "python;main (train.py:10);forward 42",
+        "python;main (train.py:10);forward; 3",
+        "swapper;größe [k] 9223372036854776000",
+        "x -4",
+    ];
+    assert_eq!((lines.as_slice(), left_out), (&expected[..], LeftOut::new()));
+}
+
+/// A run of samples: stacks and what they weigh.
+fn run_of(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process_id = run.process(NewProcess::default());
+    let name_id = run.text("samples");
+    for (frames, value) in stacks {
+        let context_id = frames.iter().fold(Assembler::ROOT, |context, frame| {
+            let name_id = run.text(frame);
+            run.context(context, NodeKind::Frame, name_id)
+        });
+        run.add_sample(Sample {
+            process_id,
+            thread_id: None,
+            context_id,
+            name_id,
+            time_nanos: None,
+            value: value.clone(),
+            args: Args::default(),
+        })
+        .unwrap();
+    }
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    (folder, run)
+}
+
+#[test]
+fn what_lines_cannot_hold_is_replaced_and_counted() {
+    let (_folder, run) = run_of(&[
+        (vec!["#a", "b;c\r\n", "#d"], MetricValue::Int(1)),
+        (vec![], MetricValue::Int(2)),
+        (vec!["e"], MetricValue::Float(f64::NAN)),
+        (vec!["f"], MetricValue::Float(0.1)),
+        (vec!["f"], MetricValue::Int(1)),
+        (vec!["g"], MetricValue::Int(i64::MAX)),
+        (vec!["g"], MetricValue::Int(1)),
+    ]);
+    let (text, left_out) = exported(&run);
+    assert_eq!(text, ":a;b:c  ;#d 1\nf 1.1\ng 9223372036854776000\n");
+    let expected = [
+        ("separators in names", 2),
+        ("values that are no numbers", 1),
+        ("values without a stack", 1),
+    ];
+    assert_eq!(left_out, LeftOut::from(expected));
+}
+
+#[test]
+fn lines_that_are_none_are_counted() {
+    let content = b"a;b 1\nno number here\na;b inf\n7\n\xff 1\na 1e\na 2e3\nlast;line 5";
+    let imported = import_bytes(content).unwrap().imported;
+    assert_eq!(imported.events, 3);
+    let [warning] = imported.files[0].warnings.as_slice() else { panic!("{imported:?}") };
+    assert_eq!(
+        (warning.count, warning.first.to_string().as_str()),
+        (5, "byte 6: the line does not end with a number")
+    );
+
+    let deep = format!("{} 1\na 1\n", "a;".repeat(10_000));
+    let imported = import_bytes(deep.as_bytes()).unwrap().imported;
+    let warning = &imported.files[0].warnings[0];
+    let first = "byte 0: the stack has more than 10000 frames";
+    assert_eq!((warning.count, warning.first.to_string().as_str()), (1, first));
+}
+
+#[test]
+fn every_cut_is_read() {
+    let whole = "# c\na;größe 12\r\nb  c 2.5\n\nd\t3".as_bytes();
+    for end in 0..whole.len() {
+        match import_bytes(&whole[..end]) {
+            Ok(run) => assert!(run.imported.events <= 3),
+            Err(error) => assert!(matches!(error, ImportError::Unknown { .. }), "{end}: {error}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_stacks_come_back(
+        // No control characters: with them the content is not recognised as text. No mark of byte order.
+        stacks in prop::collection::btree_map(
+            prop::collection::vec(r"[^\pC;#][^\pC;]{0,9}", 1..5),
+            prop_oneof![
+                any::<i64>().prop_map(MetricValue::Int),
+                (-1e15..1e15).prop_map(|n: f64| MetricValue::Float(n.round() + 0.5)),
+            ],
+            1..8,
+        ),
+        deep in 1_usize..3000,
+    ) {
+        let mut lines: Vec<String> = Vec::new();
+        let mut all: Vec<(Vec<&str>, MetricValue)> = stacks
+            .iter()
+            .map(|(stack, value)| (stack.iter().map(String::as_str).collect(), value.clone()))
+            .collect();
+        all.push((vec!["deep"; deep], MetricValue::Int(1)));
+        for (stack, value) in &all {
+            let value = match value {
+                MetricValue::Int(value) => value.to_string(),
+                MetricValue::Float(value) => value.to_string(),
+                _ => unreachable!(),
+            };
+            lines.push(format!("{} {value}", stack.join(";")));
+        }
+        lines.sort();
+        let (_folder, run) = run_of(&all);
+        let (text, left_out) = exported(&run);
+        prop_assert_eq!(left_out, LeftOut::new());
+        let mut written: Vec<&str> = text.lines().collect();
+        written.sort_unstable();
+        prop_assert_eq!(&written, &lines);
+        // Which format it is, the first line tells.
+        let again = import_bytes(format!("first 1\n{text}").as_bytes()).unwrap();
+        prop_assert!(again.imported.files[0].warnings.is_empty());
+        let (again, _) = exported(&again.run);
+        let mut again: Vec<&str> = again.lines().filter(|line| *line != "first 1").collect();
+        again.sort_unstable();
+        prop_assert_eq!(again, lines);
+    }
+}

@@ -1,0 +1,331 @@
+//! Profiles into runs and back, and runs as profiles.
+
+#[path = "../hatchet/profiles.rs"]
+mod profiles;
+
+use std::collections::HashSet;
+
+use marey_formats::{Format, ImportError, LeftOut, TemporaryRun, hatchet};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_model::profile::{NodeId, Profile};
+use marey_store::row::{ActivityKind, Args, Device, GpuActivity, Instant, InstantScope, Metric};
+use marey_store::{Assembler, NewProcess, Run, Slice};
+use proptest::prelude::*;
+
+use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
+
+const TRAIN: &str = "train.hatchet";
+
+/// The profile that a run is exported as.
+fn exported(run: &Run) -> Profile {
+    let profile = hatchet::parse(&export_bytes(run, Format::Hatchet).0).unwrap();
+    let as_msgpack = hatchet::parse(&export_bytes(run, Format::HatchetMsgpack).0).unwrap();
+    assert_eq!(format!("{profile:?}"), format!("{as_msgpack:?}"));
+    profile
+}
+
+fn imported(profile: &Profile) -> TemporaryRun {
+    let mut file = Vec::new();
+    hatchet::write(profile, hatchet::Format::Json, &mut file).unwrap();
+    import_bytes(&file).unwrap()
+}
+
+#[test]
+fn real_files_come_back_to_the_byte() {
+    for name in ["train.hatchet", "minimal.hatchet", "proton.hatchet"] {
+        let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+        let content = std::fs::read(path).unwrap();
+        let run = import_data(name).run;
+        let (file, left_out) = export_bytes(&run, Format::Hatchet);
+        let (expected, again) = (hatchet::parse(&content).unwrap(), hatchet::parse(&file).unwrap());
+        assert_eq!(format!("{again:?}"), format!("{expected:?}"), "{name}");
+        assert_eq!(left_out, LeftOut::new());
+    }
+    let proton = import_data("proton.hatchet_msgpack").run;
+    let content = include_bytes!("../data/proton.hatchet_msgpack");
+    assert_eq!(export_bytes(&proton, Format::HatchetMsgpack).0, content);
+}
+
+#[test]
+fn a_run_has_what_the_file_says() {
+    let temporary = import_data(TRAIN);
+    assert_eq!(temporary.imported.files[0].format, Format::Hatchet);
+    let run = &temporary.run;
+    let [process] = &run.manifest().processes[..] else { panic!("one process") };
+    let named = (process.pid, process.rank, process.host.as_str(), process.is_complete);
+    assert_eq!(named, (4242, Some(3), "node7", true));
+    assert_eq!(process.argv, ["train.py", "--steps", "100"]);
+    assert_eq!(run.manifest().losses["unmatched_exits"], 3);
+    let dump = dump(run);
+    let attention = "module:blocks.0.attn";
+    let line = |name: &str, rest: &str| {
+        let is_wanted = |line: &&str| line.contains(attention) && line.contains(name);
+        let line = dump.lines().find(is_wanted).unwrap_or_else(|| panic!("{name}"));
+        assert!(line.ends_with(rest), "{line}");
+    };
+    line("\"wall_self (ns)\"", " None 304500000");
+    line("\"wall_sketch\"", " None 100 {\"buckets\":[[851,60],[852,40]]}");
+}
+
+#[test]
+fn devices_have_rows_and_their_words() {
+    let dump = dump(&import_data("minimal.hatchet").run);
+    let line = dump.lines().find(|line| line.starts_with("devices ")).unwrap();
+    let (_, properties) = line.split_once(" \"\" ").unwrap();
+    let properties: serde_json::Value = serde_json::from_str(properties).unwrap();
+    let profile = hatchet::parse(include_bytes!("../data/minimal.hatchet")).unwrap();
+    assert_eq!(properties["arch"].as_str(), profile.devices[0].arch.as_deref());
+    assert_eq!(properties["num_sms"].as_u64(), profile.devices[0].num_sms);
+}
+
+#[test]
+fn siblings_of_one_name_become_one_and_that_is_said() {
+    let node = r#"{"frame": {"name": "a"}, "metrics": {"n": 2}, "children": []}"#;
+    let root = r#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": "#;
+    let temporary = import_bytes(format!("{root}[{node}, {node}]}}]").as_bytes()).unwrap();
+    let [warning] = &temporary.imported.files[0].warnings[..] else { panic!("one warning") };
+    assert_eq!(warning.count, 1);
+    assert_eq!(
+        warning.first.to_string(),
+        "byte 0: siblings have the same name, and are one node in the run"
+    );
+    let profile = exported(&temporary.run);
+    assert_eq!(profile.metric("n").unwrap().get(NodeId(1)), Some(MetricValue::Int(4)));
+}
+
+/// Times and kernels: an operator launches two kernels, one of them twice.
+fn traced() -> (tempfile::TempDir, Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess { pid: 7, is_complete: true, ..NewProcess::default() });
+    let thread = run.thread(process, 7, "main");
+    let slice = |name_id, start_nanos, duration_nanos, correlation_id, is_open| Slice {
+        thread_id: thread,
+        start_nanos,
+        duration_nanos,
+        order: start_nanos as u64,
+        kind: NodeKind::Operator,
+        name_id,
+        step: None,
+        is_open,
+        category_id: None,
+        correlation_id,
+        external_id: None,
+        args: Args::default(),
+    };
+    let [step, launch, gemm, copy] = ["step", "launch", "gemm", "copy"].map(|name| run.text(name));
+    for (start, duration) in [(0, 100), (200, 300)] {
+        run.add_slice(slice(step, start, duration, None, false)).unwrap();
+        run.add_slice(slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();
+    }
+    run.add_slice(slice(step, 600, 50, None, true)).unwrap();
+    let activity = |name_id, kind, correlation_id, duration_nanos| GpuActivity {
+        start_nanos: 700,
+        duration_nanos,
+        process_id: process,
+        device: 1,
+        stream: 7,
+        kind,
+        name_id,
+        context_id: None,
+        correlation_id,
+        graph_node_id: None,
+        grid: None,
+        block: None,
+        registers: None,
+        shared_bytes: None,
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    };
+    for row in [
+        activity(gemm, ActivityKind::Kernel, Some(0), 30),
+        activity(gemm, ActivityKind::Kernel, Some(200), 50),
+        activity(copy, ActivityKind::Memcpy, None, 5),
+        activity(copy, ActivityKind::Sync, None, 1_000),
+    ] {
+        run.add_gpu_activity(row).unwrap();
+    }
+    run.add_device(Device {
+        process_id: process,
+        device: 1,
+        device_type: "cuda".into(),
+        name: "H".into(),
+        properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
+    })
+    .unwrap();
+    run.add_instant(Instant {
+        time_nanos: 5,
+        process_id: process,
+        thread_id: None,
+        scope: InstantScope::Global,
+        name_id: step,
+        category_id: None,
+        args: Args::default(),
+    })
+    .unwrap();
+    let counted = Metric {
+        time_nanos: 5,
+        thread_id: thread,
+        context_id: Assembler::ROOT,
+        name_id: gemm,
+        sessions: 0,
+        phase: 0,
+        value: MetricValue::Int(1),
+    };
+    run.add_metric(counted.clone()).unwrap();
+    for value in [2, 3] {
+        let value = MetricValue::Int(value);
+        run.add_metric(Metric { sessions: 1, value, ..counted.clone() }).unwrap();
+    }
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    (folder, run)
+}
+
+#[test]
+fn spans_and_activities_add_up_to_a_tree() {
+    let (_folder, run) = traced();
+    let profile = hatchet::profile_of(&reader(&run)).unwrap();
+    assert_eq!(profile.check(), Ok(()));
+    let names: Vec<&str> = profile.nodes.iter().map(|node| &*node.name).collect();
+    assert_eq!(names, ["ROOT", "step", "launch", "gemm", "copy"]);
+    let values = |node: u32| -> Vec<String> {
+        let have = profile.metrics.iter();
+        let have = have.filter_map(|metric| Some((&metric.key, metric.get(NodeId(node))?)));
+        have.map(|(key, value)| match value {
+            MetricValue::Int(value) => format!("{key}={value}"),
+            other => format!("{key}={other:?}"),
+        })
+        .collect()
+    };
+    assert_eq!(values(0), ["gemm=5"]);
+    assert_eq!(
+        values(1),
+        [
+            "wall_count=2",
+            "wall_total (ns)=450",
+            "wall_self (ns)=370",
+            "wall_open=1",
+            "wall_min (ns)=100",
+            "wall_max (ns)=300",
+            "wall_p50 (ns)=101",
+            "wall_p90 (ns)=300",
+            "wall_p99 (ns)=300",
+        ]
+    );
+    let device = [r#"device_id=Text("1")"#, r#"device_type=Text("CUDA")"#];
+    assert_eq!(values(3), [&["time (ns)=80", "count=2"], &device[..]].concat());
+    assert_eq!(values(4), [&["time (ns)=5", "count=1"], &device[..]].concat());
+    let [h] = &profile.devices[..] else { panic!("one device") };
+    assert_eq!((h.arch.as_deref(), h.num_sms), (Some("90"), Some(132)));
+    assert_eq!(profile.meta.process.as_ref().unwrap().pid, 7);
+    // As a file, and as a run again.
+    let again = exported(&imported(&exported(&run)).run);
+    assert_eq!(format!("{again:?}"), format!("{profile:?}"));
+}
+
+#[test]
+fn what_a_tree_cannot_hold_is_counted() {
+    let (_folder, run) = traced();
+    let left_out = export_bytes(&run, Format::Hatchet).1;
+    assert_eq!(left_out, LeftOut::from([("instants", 1), ("values of counters", 1)]));
+}
+
+#[test]
+fn ranks_add_up_and_their_quantiles_are_those_of_all() {
+    let (first, second) = (import_data(TRAIN), import_data(TRAIN));
+    let folder = tempfile::tempdir().unwrap();
+    marey_store::merge(&[first.run, second.run], folder.path()).unwrap();
+    let both = hatchet::profile_of(&reader(&Run::open(folder.path()).unwrap())).unwrap();
+    let one = hatchet::parse(include_bytes!("../data/train.hatchet")).unwrap();
+    let attention = one.nodes.iter().position(|node| &*node.name == "blocks.0.attn").unwrap();
+    let attention = NodeId(attention as u32);
+    let value = |profile: &Profile, key: &str| match profile.metric(key)?.get(attention)? {
+        MetricValue::Int(value) => Some(value),
+        _ => None,
+    };
+    for (key, times) in
+        [("wall_count", 2), ("wall_total (ns)", 2), ("wall_min (ns)", 1), ("wall_max (ns)", 1)]
+    {
+        assert_eq!(value(&both, key), value(&one, key).map(|value| value * times), "{key}");
+    }
+    // Of buckets, not of the file's own figures: the middle of bucket 851.
+    let middle = marey_model::sketch::middle_nanos(851);
+    assert_eq!(value(&both, "wall_p50 (ns)"), i64::try_from(middle).ok());
+    let sketched = both.sketches.iter().find(|(node, _)| *node == attention).unwrap();
+    assert_eq!(*sketched.1, [(851, 120), (852, 80)]);
+    assert_eq!(both.meta.process, None);
+}
+
+#[test]
+fn bad_files_name_place_and_cause() {
+    for (content, message) in [
+        (&b"[{\"frame\": {\"name\": 5}}]"[..], "byte 20: expected a text, found a whole number"),
+        (b"[{\"frame\": {\"name\": \"a\"", "byte 23: the file ends in the middle of the profile"),
+        (b"\x92\x83\xa5frame", "byte 8: the file ends in the middle of the profile"),
+        (
+            b"[{\"frame\": {\"name\": \"a\"}, \"marey\": {\"version\": 9}}]",
+            "byte 47: the file has version 9, this marey reads versions up to 1",
+        ),
+    ] {
+        match import_bytes(content) {
+            Err(ImportError::Unusable { fault, .. }) => assert_eq!(fault.to_string(), message),
+            other => panic!("{message}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_cut_is_an_error_or_a_run() {
+    let content = include_bytes!("../data/minimal.hatchet");
+    for end in (0..content.len()).step_by(7) {
+        let error = import_bytes(&content[..end]).map(|run| run.imported).unwrap_err();
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// A profile that a run can hold: no two siblings are alike, and either all nodes say what they are
+/// or none.
+fn storable(mut profile: Profile) -> Profile {
+    let are_known = profile.nodes[0].kind.is_some();
+    let mut seen = HashSet::new();
+    for (at, node) in profile.nodes.iter_mut().enumerate() {
+        let known = node.kind.unwrap_or(NodeKind::Module);
+        node.kind = are_known.then_some(if at == 0 { NodeKind::Root } else { known });
+        if !seen.insert((node.parent, node.kind, node.name.clone())) {
+            node.name = format!("{} {at}", node.name).into();
+        }
+    }
+    if let Some(overhead) = &mut profile.meta.overhead
+        && overhead.scope_nanos.is_infinite()
+    {
+        overhead.scope_nanos = f64::NAN;
+    }
+    profile
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_profile_survives_a_run(profile in profiles::profiles().prop_map(storable)) {
+        let again = exported(&imported(&profile).run);
+        prop_assert_eq!(format!("{:?}", again), format!("{:?}", profile));
+    }
+
+    #[test]
+    fn damaged_files_never_panic(
+        at in any::<prop::sample::Index>(),
+        patch in prop::collection::vec(any::<u8>(), 0..4),
+    ) {
+        let whole = include_bytes!("../data/minimal.hatchet_msgpack");
+        let at = at.index(whole.len());
+        let rest = &whole[(at + patch.len()).min(whole.len())..];
+        if let Ok(temporary) = import_bytes(&[&whole[..at], &*patch, rest].concat()) {
+            prop_assert_eq!(hatchet::profile_of(&reader(&temporary.run)).unwrap().check(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Runs as traces of torch.profiler.
+
+pub(crate) mod scene;
+
+use marey_formats::{Format, LeftOut};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_store::row::{ActivityKind, Args, GpuActivity, Metadata, Metric};
+use marey_store::{Assembler, NewProcess, Run, Slice};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use crate::dump::{dump, export_bytes, import_bytes, import_data};
+
+/// When the runs of these tests begin: 7 ns after a quarter did.
+const START: i64 = 1_711_964_646_000_000_000 + 7;
+
+fn export(run: &Run) -> (String, Json, LeftOut) {
+    let (bytes, left_out) = export_bytes(run, Format::Kineto);
+    let text = String::from_utf8(bytes).unwrap();
+    let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    (text, json, left_out)
+}
+
+/// The lines of a dump that tell of more than what every file of the format says of itself.
+fn without_head(dump: &str) -> String {
+    let is_head =
+        |line: &&str| !line.ends_with("schemaVersion=1") && !line.ends_with("Unit=\"ms\"");
+    dump.lines().filter(is_head).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn everything_comes_back(base in scene::bases(), happenings in scene::happenings()) {
+        let (_folder, run) = scene::run(base, &happenings);
+        let (text, _, left_out) = export(&run);
+        prop_assert_eq!(left_out, LeftOut::new());
+        let again = import_bytes(text.as_bytes()).unwrap();
+        prop_assert_eq!(without_head(&dump(&again.run)), dump(&run), "{}", text);
+    }
+}
+
+#[test]
+fn real_traces_come_back() {
+    for name in [
+        "cpu-only-gloo",
+        "critical-path-alexnet",
+        "cuda-event-sync",
+        "mi250-rocm",
+        "triton-kernel-args",
+    ] {
+        let before = import_data(&format!("trace_event/{name}.json.gz"));
+        let (text, _, left_out) = export(&before.run);
+        assert_eq!(left_out, LeftOut::new(), "{name}");
+        let after = import_bytes(text.as_bytes()).unwrap();
+        let (before, after) = (dump(&before.run), dump(&after.run));
+        for (before, after) in without_head(&before).lines().zip(without_head(&after).lines()) {
+            assert_eq!(before, after, "{name}");
+        }
+        assert_eq!(without_head(&before).len(), without_head(&after).len(), "{name}");
+    }
+}
+
+/// A run with a process, which `fill` fills.
+fn run_of(process: NewProcess, fill: impl FnOnce(&mut Assembler, u32)) -> (TempDir, Run) {
+    let folder = TempDir::new().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(process);
+    fill(&mut run, process);
+    run.finish(None).unwrap();
+    let opened = Run::open(folder.path()).unwrap();
+    (folder, opened)
+}
+
+fn slice(
+    run: &mut Assembler,
+    thread_id: u32,
+    kind: NodeKind,
+    name: &str,
+    times: (i64, i64),
+) -> Slice {
+    Slice {
+        thread_id,
+        start_nanos: START + times.0,
+        duration_nanos: times.1 - times.0,
+        order: 0,
+        kind,
+        name_id: run.text(name),
+        step: None,
+        is_open: false,
+        category_id: None,
+        correlation_id: None,
+        external_id: None,
+        args: Args::default(),
+    }
+}
+
+fn kernel(run: &mut Assembler, process_id: u32, start: i64, correlation: u64) -> GpuActivity {
+    GpuActivity {
+        start_nanos: START + start,
+        duration_nanos: 10,
+        process_id,
+        device: 0,
+        stream: 7,
+        kind: ActivityKind::Kernel,
+        name_id: run.text("gemm"),
+        context_id: None,
+        correlation_id: Some(correlation),
+        graph_node_id: None,
+        grid: Some([4, 1, 1]),
+        block: Some([128, 1, 1]),
+        registers: Some(32),
+        shared_bytes: Some(0),
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    }
+}
+
+/// As marey's recorder makes it, with a device.
+pub(crate) fn recorded() -> (TempDir, Run) {
+    let process = NewProcess {
+        pid: 4321,
+        rank: Some(3),
+        host: "node \"1\"".to_owned(),
+        argv: vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()],
+        ..NewProcess::default()
+    };
+    run_of(process, |run, process| {
+        let thread = run.thread(process, 4321, "MainThread");
+        let mut add = |kind, name, times, correlation_id, is_open| {
+            let slice = slice(run, thread, kind, name, times);
+            run.add_slice(Slice { correlation_id, is_open, ..slice }).unwrap();
+        };
+        add(NodeKind::Step, "step", (0, 100), None, false);
+        add(NodeKind::Module, "Linear_0", (10, 90), None, false);
+        add(NodeKind::Frame, "train.py:7@forward", (11, 80), None, false);
+        add(NodeKind::Operator, "aten::mm", (12, 70), None, false);
+        add(NodeKind::Runtime, "cudaGraphLaunch", (20, 30), Some(5), false);
+        add(NodeKind::Runtime, "cudaStreamSynchronize", (40, 50), Some(6), false);
+        add(NodeKind::Step, "step", (100, 200), None, false);
+        add(NodeKind::Scope, "loss", (110, 120), None, false);
+        add(NodeKind::State, "warm", (130, 200), None, true);
+        for (start, correlation) in [(60, 5), (75, 5), (90, 9)] {
+            let kernel = kernel(run, process, start, correlation);
+            run.add_gpu_activity(kernel).unwrap();
+        }
+        let (step, loss) = (run.text("step"), run.text("loss"));
+        let step = run.context(Assembler::ROOT, NodeKind::Step, step);
+        let context_id = run.context(step, NodeKind::Scope, loss);
+        for (value, name) in
+            [(MetricValue::Float(0.5), "loss"), (MetricValue::Text("nothing".into()), "note")]
+        {
+            let name_id = run.text(name);
+            let (time_nanos, thread_id) = (START + 115, thread);
+            run.add_metric(Metric {
+                time_nanos,
+                thread_id,
+                context_id,
+                name_id,
+                sessions: 1,
+                phase: 0,
+                value,
+            })
+            .unwrap();
+        }
+    })
+}
+
+#[test]
+fn what_marey_recorded_is_said_in_kinetos_words() {
+    let (_folder, run) = recorded();
+    let (text, _, left_out) = export(&run);
+    assert_eq!(text, include_str!("../data/kineto/recorded.json"));
+    let lost = [("scopes of metrics", 2), ("values that are no numbers", 1)];
+    assert_eq!(left_out, lost.into_iter().collect());
+}
+
+#[test]
+fn kinds_are_known_again() {
+    let (_folder, run) = recorded();
+    let again = import_bytes(export(&run).0.as_bytes()).unwrap();
+    let dump = dump(&again.run);
+    for path in [
+        "/step:step/module:nn.Module: Linear_0/frame:train.py:7@forward/operator:aten::mm/runtime:cudaGraphLaunch ",
+        "/step:step/scope:loss",
+        "/step:step/scope:warm",
+        "at=Some(\"/step:step/module:nn.Module: Linear_0/frame:train.py:7@forward/operator:aten::mm\")",
+    ] {
+        assert!(dump.contains(path), "{path}\n{dump}");
+    }
+    let steps: Vec<_> = dump.lines().filter(|line| line.starts_with("steps ")).collect();
+    assert!(steps[0].ends_with("/step:step 0") && steps[1].ends_with("/step:step 1"), "{steps:?}");
+    assert!(dump.contains("rank=Some(3) host=\"node \\\"1\\\"\""), "{dump}");
+}
+
+#[test]
+fn the_rank_is_where_analysers_look_for_it() {
+    for (stored, expected) in [
+        (None, r#""distributedInfo": {"rank": 3},"#),
+        (Some(r#"{"rank":3,"world_size":4}"#), r#""distributedInfo": {"rank": 3,"world_size":4},"#),
+        (
+            Some(r#"{"backend": "nccl", "rank": 3}"#),
+            r#""distributedInfo": {"backend": "nccl", "rank": 3},"#,
+        ),
+        (Some("null"), r#""distributedInfo": {"rank": 3},"#),
+    ] {
+        let process = NewProcess { pid: 99, rank: Some(3), ..NewProcess::default() };
+        let (_folder, run) = run_of(process, |run, process| {
+            let thread = run.thread(process, 99, "");
+            let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
+            run.add_slice(slice).unwrap();
+            if let Some(value) = stored {
+                let (key, value) = ("distributedInfo".into(), value.into());
+                run.add_metadata(Metadata { process_id: process, thread_id: None, key, value })
+                    .unwrap();
+            }
+        });
+        let (text, ..) = export(&run);
+        assert!(text.lines().any(|line| line == expected), "{text}");
+    }
+}
+
+#[test]
+fn a_process_does_not_share_its_number_with_a_device() {
+    for (pid, device, moved) in [(0, 0, 1_000_000), (7, 7, 1_000_007), (7, 0, 7)] {
+        let process = NewProcess { pid, ..NewProcess::default() };
+        let (_folder, run) = run_of(process, |run, process| {
+            let thread = run.thread(process, pid, "main");
+            let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
+            run.add_slice(slice).unwrap();
+            let kernel = GpuActivity { device, ..kernel(run, process, 5, 1) };
+            run.add_gpu_activity(kernel).unwrap();
+        });
+        let (_, json, _) = export(&run);
+        let events = json["traceEvents"].as_array().unwrap();
+        let pid_of = |category| &events.iter().find(|at| at["cat"] == category).unwrap()["pid"];
+        assert_eq!(*pid_of("cpu_op"), moved);
+        assert_eq!(*pid_of("kernel"), device);
+        let named = events.iter().find(|at| at["name"] == "process_name" && at["pid"] == moved);
+        let os_id = named.map(|event| event["args"]["os_id"].clone());
+        assert_eq!(os_id, (pid != moved).then(|| json!(pid)));
+    }
+}
+
+#[test]
+fn several_ranks_are_all_there_under_the_first_ones_number() {
+    let folder = TempDir::new().unwrap();
+    let mut run = Assembler::new(folder.path());
+    for rank in [1, 0, 1] {
+        let process =
+            run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
+        let thread = run.thread(process, 50, "");
+        let slice = slice(&mut run, thread, NodeKind::Runtime, "cudaLaunchKernel", (0, 9));
+        run.add_slice(Slice { correlation_id: Some(1), ..slice }).unwrap();
+        let kernel = kernel(&mut run, process, 5, 1);
+        run.add_gpu_activity(kernel).unwrap();
+    }
+    run.finish(None).unwrap();
+    let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
+    assert!(text.contains("\"distributedInfo\": {\"rank\": 1}"));
+    assert_eq!(left_out, [("ranks", 1)].into_iter().collect());
+    let events = json["traceEvents"].as_array().unwrap();
+    let of = |phase: &str, key: &str| -> Vec<Json> {
+        events.iter().filter(|at| at["ph"] == phase).map(|at| at[key].clone()).collect()
+    };
+    assert_eq!(of("s", "pid"), [50, 1_000_050, 2_000_050]);
+    assert_eq!(of("s", "id"), of("f", "id"), "arrows stay in their processes");
+}
+
+#[test]
+fn a_run_without_events_is_no_trace() {
+    let (_folder, run) = run_of(NewProcess::default(), |_, _| ());
+    let reader = crate::dump::reader(&run);
+    let error = marey_formats::export(&reader, Format::Kineto, &mut Vec::new()).unwrap_err();
+    let expected = "the run has no events, which a trace of torch.profiler is made of";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn the_longest_runs_have_times_that_fit() {
+    let (_folder, run) = run_of(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {
+        let thread = run.thread(process, 20, "");
+        for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {
+            let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
+            run.add_slice(Slice { start_nanos, duration_nanos, ..slice }).unwrap();
+        }
+    });
+    let (text, ..) = export(&run);
+    for time in ["-9223372036854775.808,\"dur\":0.003", "-0.005", "9223372036854775.798"] {
+        assert!(text.contains(&format!("\"ts\":{time}")), "{text}");
+    }
+}

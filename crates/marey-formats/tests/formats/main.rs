@@ -1,0 +1,22 @@
+//! Foreign files in and out, at the crate's door.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod dump;
+
+mod chrome_trace;
+mod collapsed;
+mod corpus;
+mod csv;
+mod flight_recorder;
+mod hatchet;
+mod json;
+mod kineto;
+mod memory_snapshot;
+mod perfetto;
+mod pprof;
+mod ranks;
+mod speedscope;
+mod svg;
+mod tensorboard;
+mod trace_event;

@@ -1,0 +1,90 @@
+//! Snapshots of PyTorch's allocator.
+
+mod hostile;
+
+use marey_model::loss::LossCause;
+use marey_store::row::MemoryEvent;
+
+use crate::dump::{dump, import_bytes, import_data, import_named, reader};
+
+/// What a snapshot says, whichever protocol it is pickled with.
+#[test]
+fn a_snapshot_is_read_whole() {
+    let golden = include_str!("../data/memory_snapshot/snapshot.txt");
+    for protocol in 2..=5 {
+        let name = format!("memory_snapshot/snapshot_protocol_{protocol}.pickle");
+        let imported = import_data(&name);
+        assert_eq!(dump(&imported.run), golden, "{name}");
+        assert_eq!(imported.imported.files[0].warnings, []);
+    }
+}
+
+/// Without times, with stacks in a history, blocks without addresses.
+#[test]
+fn old_snapshots_are_read() {
+    let imported = import_data("memory_snapshot/old.pickle");
+    assert_eq!(dump(&imported.run), include_str!("../data/memory_snapshot/old.txt"));
+    let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one warning") };
+    assert_eq!((warning.loss, warning.count), (LossCause::Unsupported, 1));
+    assert_eq!(warning.first.cause, "an earlier use of a block, which runs have no place for");
+}
+
+/// The oldest are a list of segments.
+#[test]
+fn a_list_of_segments_is_a_snapshot() {
+    let list = dump(&import_data("memory_snapshot/segments.pickle").run);
+    let blocks = |dump: &str| {
+        let lines = dump.lines().filter(|line| line.starts_with("memory_snapshots"));
+        // Only the traces say when it was.
+        lines.map(|line| line.replacen(" 2 ", " 0 ", 1)).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks(&list), blocks(include_str!("../data/memory_snapshot/old.txt")));
+}
+
+#[test]
+fn a_name_may_tell_the_rank() {
+    let content = include_bytes!("../data/memory_snapshot/old.pickle");
+    let rank = |name| {
+        let imported = import_named(name, content).unwrap();
+        reader(&imported.run).processes().next().unwrap().rank
+    };
+    assert_eq!(rank("rank12_snapshot.pickle"), Some(12));
+    assert_eq!(rank("snapshot_7.pickle"), None);
+}
+
+/// A stack that each of 60,000 events has stands in the run once.
+#[test]
+fn stacks_are_shared() {
+    let mut content = b"\x80\x04}(\x8c\x0ddevice_traces]](".to_vec();
+    let text = |text: &str| [b"\x8c", &[text.len() as u8][..], text.as_bytes(), b"\x94"].concat();
+    content.extend(b"}(");
+    let frame = [
+        text("frames"),     // 0
+        b"]\x94(".to_vec(), // 1
+        b"}\x94(".to_vec(), // 2
+        text("filename"),
+        text("a.py"),
+        text("line"),
+        b"K\x05".to_vec(),
+        text("name"),
+        text("f"),
+        b"ue".to_vec(),
+    ];
+    content.extend(frame.concat());
+    content.extend([text("action"), text("alloc"), text("size"), b"K\x08".to_vec()].concat()); // 8, 9, 10
+    content.push(b'u');
+    content.extend(b"}(h\x00h\x01h\x08h\x09h\x0aK\x08u".repeat(59_999));
+    content.extend(b"eau.");
+    let imported = import_bytes(&content).unwrap();
+    assert_eq!(
+        (imported.imported.events, &*imported.imported.files[0].warnings),
+        (60_000, &[][..])
+    );
+    let reader = reader(&imported.run);
+    let events: Vec<MemoryEvent> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let stack = events[0].context_id.unwrap();
+    assert_eq!(reader.path(stack).len(), 1);
+    assert!(events.iter().all(|event| event.context_id == Some(stack)));
+    // Without times they keep their order.
+    assert!(events.iter().map(|event| event.time_nanos).eq(0..60_000));
+}

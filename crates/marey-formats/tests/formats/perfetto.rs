@@ -1,0 +1,6 @@
+//! Traces of Perfetto.
+
+mod hostile;
+mod message;
+mod read;
+mod round_trip;

@@ -1,0 +1,191 @@
+//! Files that are damaged or made to harm.
+
+use marey_formats::ImportError;
+use marey_model::loss::LossCause;
+use proptest::prelude::*;
+
+use super::message::{Message, event, message, thread, trace};
+use crate::dump::{dump, export_bytes, import_bytes, import_data};
+
+/// Why nothing in a file can be used.
+fn fault(content: &[u8]) -> String {
+    match import_bytes(content) {
+        Err(ImportError::Unusable { fault, .. }) => fault.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is said of a file that can be used.
+fn warnings(packets: impl IntoIterator<Item = Message>) -> Vec<String> {
+    let opened = import_bytes(&trace(packets)).unwrap();
+    let warnings = opened.imported.files[0].warnings.iter();
+    let said =
+        |w: &marey_formats::ImportWarning| format!("{} {} {}", w.loss.as_str(), w.count, w.first);
+    warnings.map(said).collect()
+}
+
+#[test]
+fn faults_name_their_place() {
+    let cases: [(&[u8], &str); 6] = [
+        (b"\x0a\x05\x40\x01", "byte 0: the file ends in the middle of a packet"),
+        (b"\x0a\x02\x40\x01\x0b\x00", "byte 4: wire type 3 where a packet begins"),
+        (b"\x0a\x02\x40\x01\x0a\xff\xff\xff\xff\xff\x0f", "byte 4: a packet of 549755813887 bytes"),
+        (
+            b"\x0a\x02\x40\x01\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+            "byte 4: a number of more than 64 bits",
+        ),
+        (b"\x0a\x02\x40\x01\x0a", "byte 4: the file ends in the middle of a packet"),
+        (b"\x0a\x02\x40\xff", "byte 0: no packet can be read"),
+    ];
+    for (content, expected) in cases {
+        assert_eq!(fault(content), expected, "{content:x?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_one_packet_leaves_the_others() {
+    let begin = |name| event(10, 1, 1, name);
+    let end = || event(20, 2, 1, "");
+    let interned_name = message().int(8, 15).message(11, message().int(9, 3).int(11, 1).int(10, 9));
+    let local_clock = message().int(8, 15).int(58, 70).message(11, message().int(9, 3));
+    let untimed = message().message(11, message().int(9, 3));
+    let valueless = message().int(8, 15).message(11, message().int(9, 4));
+    let cases: [(Message, &str); 13] = [
+        (
+            message().bytes(11, b"\x48"),
+            "unreadable_events 1 byte 27: a packet that is no protobuf message",
+        ),
+        (
+            message().int(8, 5).bytes(50, b"no zlib"),
+            "unreadable_events 1 byte 27: compressed packets are damaged: corrupt deflate stream",
+        ),
+        (
+            interned_name,
+            "unreadable_events 1 byte 27: the name of an event, which is not in the file",
+        ),
+        (
+            local_clock,
+            "unreadable_events 1 byte 27: the time of a packet is on clock 70, which nothing is known of",
+        ),
+        (untimed, "unreadable_events 1 byte 27: an event without a time"),
+        (valueless, "unreadable_events 1 byte 27: a counter without a value"),
+        (event(15, 2, 9, ""), "unmatched_exits 1 byte 27: the end of a slice that did not begin"),
+        (event(15, 5, 1, "state"), "unsupported_events 1 byte 27: an event of type 5"),
+        (
+            message().message(1, message()),
+            "unsupported_events 1 byte 27: a packet of ftrace_events",
+        ),
+        (message().message(444, message()), "unsupported_events 1 byte 27: a packet of field 444"),
+        (
+            message().message(66, message().int(2, 1)),
+            "unsupported_events 1 byte 27: a sample without a call stack",
+        ),
+        (message().message(54, message()), "unsupported_events 1 byte 27: samples of no thread"),
+        (
+            message().int(13, 2).int(42, 1),
+            "unreadable_events 1 byte 27: a packet that refers to one which is not in the file",
+        ),
+    ];
+    for (packet, expected) in cases {
+        let packets = [thread(1, 5, 6), begin("a"), packet, end()];
+        assert_eq!(warnings(packets), [expected]);
+    }
+    let backwards = [thread(1, 5, 6), begin("a"), event(5, 2, 1, "")];
+    assert_eq!(
+        warnings(backwards),
+        ["unreadable_events 1 byte 27: a slice that ends before it begins"]
+    );
+}
+
+#[test]
+fn packets_compressed_in_compressed_packets_are_not_unpacked() {
+    let pack = |content: Vec<u8>| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &content).unwrap();
+        message().bytes(50, encoder.finish().unwrap())
+    };
+    let inner = pack(trace([event(1, 3, 1, "moment")]));
+    let packets = [thread(1, 5, 6), event(1, 3, 1, "moment"), pack(trace([inner]))];
+    assert_eq!(
+        warnings(packets),
+        ["unreadable_events 1 byte 32: compressed packets in compressed packets"]
+    );
+}
+
+#[test]
+fn messages_in_messages_without_end_are_no_messages() {
+    let deep = (0..5000).fold(message().bytes(10, "x"), |inner, _| message().message(12, inner));
+    let event = message().int(9, 3).message(4, deep);
+    let packets = [thread(1, 5, 6), message().int(8, 1).message(11, event)];
+    assert_eq!(
+        warnings(packets),
+        ["unreadable_events 1 byte 13: a packet that is no protobuf message"]
+    );
+}
+
+/// A small trace of our own.
+fn small() -> Vec<u8> {
+    let run = import_data("perfetto/foreign.pftrace");
+    export_bytes(&run.run, marey_formats::Format::Perfetto).0
+}
+
+#[test]
+fn every_cut_gives_what_comes_before_it() {
+    let packets =
+        [thread(1, 5, 6), event(10, 1, 1, "a"), event(20, 2, 1, ""), event(30, 3, 1, "b")];
+    let ends = packets.iter().scan(0, |end, packet| {
+        *end += packet.0.len() + 2;
+        Some(*end)
+    });
+    let ends: Vec<usize> = ends.collect();
+    let content = trace(packets);
+    for end in 0..content.len() {
+        let opened = import_bytes(&content[..end]);
+        // Before the first event ends, nothing can be used.
+        let is_cut = end > 0 && !ends.contains(&end);
+        match opened {
+            Ok(opened) => {
+                let warnings = &opened.imported.files[0].warnings;
+                let is_told = warnings.iter().any(|warning| warning.loss == LossCause::Truncated);
+                assert_eq!(is_told, is_cut, "{end}");
+            }
+            Err(ImportError::Unusable { .. }) => assert!(is_cut && end < ends[1], "{end}"),
+            Err(ImportError::Unknown { .. }) => assert!(end < 8, "{end}"),
+            Err(error) => panic!("{end}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn cuts_of_larger_files_do_no_harm() {
+    for content in [small(), std::fs::read(data()).unwrap()] {
+        for end in (0..content.len()).step_by(content.len() / 12) {
+            if let Ok(opened) = import_bytes(&content[..end]) {
+                dump(&opened.run);
+            }
+        }
+    }
+}
+
+fn data() -> std::path::PathBuf {
+    std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/perfetto/foreign.pftrace")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(25))]
+
+    #[test]
+    fn no_flipped_bits_do_harm(
+        is_own: bool,
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..8),
+    ) {
+        let mut content = if is_own { small() } else { std::fs::read(data()).unwrap() };
+        for (at, bit) in flips {
+            let at = at.index(content.len());
+            content[at] ^= 1 << bit;
+        }
+        if let Ok(opened) = import_bytes(&content) {
+            dump(&opened.run);
+        }
+    }
+}

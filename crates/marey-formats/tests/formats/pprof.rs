@@ -1,0 +1,178 @@
+//! pprof: profiles of Go's own profiler and of Google's Python library in, and out again.
+//!
+//! `protobuf.pb` was made with Google's protobuf library for Python; `go-runtime-*` are what
+//! `runtime/pprof` of Go 1.19 recorded of a small program, `go-cpu` and `go-heap` the same written
+//! again by `go tool pprof -proto`.
+
+mod hostile;
+mod message;
+mod round_trip;
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use marey_formats::{ExportError, Format, LeftOut, export};
+use marey_model::context::NodeKind;
+use marey_store::row::{ActivityKind, Args, GpuActivity};
+use marey_store::{Assembler, NewProcess, Run, Slice, Window};
+use prost::Message as _;
+
+use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
+
+use self::message::Profile;
+
+/// A run as an uncompressed profile.
+fn exported(run: &Run) -> (Profile, LeftOut) {
+    let (packed, left_out) = export_bytes(run, Format::Pprof);
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
+    (Profile::decode(bytes.as_slice()).unwrap(), left_out)
+}
+
+#[test]
+fn what_go_itself_writes_is_known_by_its_content() {
+    for (name, metric) in [("cpu", "cpu (nanoseconds)"), ("heap", "inuse_space (bytes)")] {
+        let imported = import_data(&format!("pprof/go-runtime-{name}.pb.gz"));
+        assert_eq!(imported.imported.files[0].format, Format::Pprof);
+        let said = dump(&imported.run);
+        assert!(said.contains(&format!("{metric:?}")), "{name} says:\n{said}");
+    }
+}
+
+#[test]
+fn golden_profiles_say_what_they_say_and_come_back() {
+    for (name, golden) in [
+        ("protobuf.pb", include_str!("../data/pprof/protobuf.txt")),
+        ("go-cpu.pb.gz", include_str!("../data/pprof/go-cpu.txt")),
+        ("go-heap.pb.gz", include_str!("../data/pprof/go-heap.txt")),
+    ] {
+        let imported = import_data(&format!("pprof/{name}"));
+        let said = dump(&imported.run);
+        assert_eq!(said, golden, "{name} says:\n{said}");
+        assert!(imported.imported.files[0].warnings.is_empty());
+        let (again, left_out) = export_bytes(&imported.run, Format::Pprof);
+        assert_eq!(left_out, LeftOut::new(), "{name}");
+        let again = import_bytes(&again).unwrap();
+        // The file's name is the process's; numbers of entries are the writer's own.
+        assert_eq!(renumbered(&dump(&again.run)), renumbered(golden), "{name}");
+    }
+}
+
+/// A dump without what a profile cannot hold: the name of its file, and which numbers its entries have.
+fn renumbered(dump: &str) -> Vec<String> {
+    let keeps = |line: &&str| !line.starts_with("process ");
+    let mut lines: Vec<String> = dump.lines().filter(keeps).map(without_numbers).collect();
+    lines.sort();
+    lines
+}
+
+fn without_numbers(line: &str) -> String {
+    let mut line = line.to_owned();
+    for word in
+        ["pprof.mapping.", "pprof.location.", "pprof.function.", "\"mapping\":", "\"function\":"]
+    {
+        let mut from = 0;
+        while let Some(at) = line[from..].find(word) {
+            let start = from + at + word.len();
+            let digits = line[start..].bytes().take_while(u8::is_ascii_digit).count();
+            line.replace_range(start..start + digits, "");
+            from = start;
+        }
+    }
+    if let Some(start) = line.find("\"pprof.locations\":[") {
+        let end = start + line[start..].find(']').unwrap();
+        let count = line[start..end].split(',').count();
+        line.replace_range(start..end, &format!("{count} locations"));
+    }
+    line
+}
+
+#[test]
+fn spans_become_self_times_and_kernels_hang_below_their_launches() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
+    let thread = run.thread(process, 8, "main");
+    let frame = run.text("train.py:12@step");
+    let matmul = run.text("aten::matmul");
+    let kernel = run.text("gemm");
+    let slice = |start_nanos, duration_nanos, order, kind, name_id| Slice {
+        thread_id: thread,
+        start_nanos,
+        duration_nanos,
+        order,
+        kind,
+        name_id,
+        step: None,
+        is_open: false,
+        category_id: None,
+        correlation_id: (kind == NodeKind::Runtime).then_some(5),
+        external_id: None,
+        args: Args::default(),
+    };
+    run.add_slice(slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
+    run.add_slice(slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
+    let launch = run.text("cudaLaunchKernel");
+    run.add_slice(slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
+    run.add_gpu_activity(GpuActivity {
+        start_nanos: 1020,
+        duration_nanos: 200,
+        process_id: process,
+        device: 0,
+        stream: 7,
+        kind: ActivityKind::Kernel,
+        name_id: kernel,
+        context_id: None,
+        correlation_id: Some(5),
+        graph_node_id: None,
+        grid: None,
+        block: None,
+        registers: None,
+        shared_bytes: None,
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    })
+    .unwrap();
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+
+    let (profile, left_out) = exported(&run);
+    assert_eq!(left_out, LeftOut::new());
+    assert_eq!(
+        profile.stacks(),
+        [
+            "gemm < aten::matmul < step (train.py:12) [0, 0, 200]",
+            "cudaLaunchKernel < aten::matmul < step (train.py:12) [1, 5, 0] thread=main tid=8",
+            "aten::matmul < step (train.py:12) [1, 25, 0] thread=main tid=8",
+            "step (train.py:12) [1, 70, 0] thread=main tid=8",
+        ]
+    );
+    assert_eq!(profile.types(), ["spans/count", "time/nanoseconds", "gpu_time/nanoseconds"]);
+    assert_eq!((profile.time_nanos, profile.duration_nanos), (1000, 220));
+
+    // Of a stretch of time only what lies in it.
+    let window = Window { from_nanos: 1020, until_nanos: 1050, ..Window::default() };
+    let mut packed = Vec::new();
+    export(&marey_store::Reader::new(&run, window).unwrap(), Format::Pprof, &mut packed).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
+    assert_eq!(
+        Profile::decode(bytes.as_slice()).unwrap().stacks(),
+        [
+            "gemm < aten::matmul < step (train.py:12) [0, 0, 30]",
+            "aten::matmul < step (train.py:12) [1, 20, 0] thread=main tid=8",
+            "step (train.py:12) [1, 10, 0] thread=main tid=8",
+        ]
+    );
+}
+
+#[test]
+fn an_empty_run_makes_no_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    Assembler::new(folder.path()).finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    let error = export(&reader(&run), Format::Pprof, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ExportError::Nothing { format: Format::Pprof, .. }), "{error}");
+}

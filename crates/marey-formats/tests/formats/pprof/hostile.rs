@@ -1,0 +1,166 @@
+//! Broken, cut and lying profiles.
+
+use marey_formats::ImportError;
+use proptest::prelude::*;
+use prost::Message as _;
+
+use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
+use crate::dump::{dump, import_bytes};
+
+/// A small profile that is whole: one type, a stack of two.
+pub(super) fn small() -> Profile {
+    let texts = ["", "cpu", "nanoseconds", "inner", "outer"];
+    let function = |id, name| Function { id, name, filename: 0 };
+    let location =
+        |id, function_id| Location { id, address: 0, line: vec![Line { function_id, number: 1 }] };
+    Profile {
+        sample_type: vec![ValueType { kind: 1, unit: 2 }],
+        sample: vec![Sample { location_id: vec![1, 2], value: vec![5], label: Vec::new() }],
+        location: vec![location(1, 1), location(2, 2)],
+        function: vec![function(1, 3), function(2, 4)],
+        string_table: texts.map(str::to_owned).to_vec(),
+        time_nanos: 0,
+        duration_nanos: 0,
+    }
+}
+
+/// What is said of the first event that is lost.
+fn warning(profile: &Profile) -> String {
+    let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
+    let warnings = &imported.files[0].warnings;
+    let said =
+        warnings.iter().map(|w| format!("{}: {}x {}", w.loss.as_str(), w.count, w.first.cause));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn what_is_lost_is_said() {
+    let mut cases: Vec<(Profile, &str)> = Vec::new();
+    let mut case = |change: fn(&mut Profile), said| {
+        let mut profile = small();
+        change(&mut profile);
+        cases.push((profile, said));
+    };
+    case(
+        |p| p.sample[0].location_id = vec![1, 99],
+        "unreadable_events: 1x location 99 is not there",
+    );
+    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is not there");
+    case(
+        |p| p.sample[0].value = vec![1, 2],
+        "unreadable_events: 1x the sample has 2 values and the file 1 types",
+    );
+    case(
+        |p| p.sample[0].value.clear(),
+        "unreadable_events: 1x the sample has 0 values and the file 1 types",
+    );
+    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is not there");
+    // The frame has the address as its name then.
+    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is not there");
+    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is not there");
+    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 is there twice");
+    case(
+        |p| {
+            p.sample_type.push(p.sample_type[0].clone());
+            p.sample[0].value.push(6);
+        },
+        "unsupported_events: 1x two types of values are called `cpu`",
+    );
+    case(
+        |p| {
+            p.string_table.push("pprof.locations".to_owned());
+            p.sample[0].label.push(Label { key: 5, text: 1, num: 0, num_unit: 0 });
+        },
+        "unsupported_events: 1x a label is called `pprof.locations`",
+    );
+    case(
+        |p| p.sample[0].location_id = vec![1; 10_001],
+        "unsupported_events: 1x the stack has more than 10000 frames",
+    );
+    let said: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
+    assert_eq!(said, cases.iter().map(|(_, said)| *said).collect::<Vec<_>>());
+}
+
+#[test]
+fn fields_that_are_not_known_or_not_whole_are_counted() {
+    let mut bytes = small().encode_to_vec();
+    bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
+    let imported = import_bytes(&bytes).unwrap().imported;
+    let said: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
+    assert_eq!(said, ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]);
+}
+
+#[test]
+fn texts_that_are_not_utf8_are_repaired_and_counted() {
+    let mut bytes = small().encode_to_vec();
+    let at = bytes.windows(5).position(|window| window == b"inner").unwrap();
+    bytes[at] = 0xff;
+    let imported = import_bytes(&bytes).unwrap();
+    assert_eq!(imported.imported.files[0].warnings[0].first.cause, "a text is not UTF-8");
+    assert!(dump(&imported.run).contains("/frame:\u{fffd}nner"));
+}
+
+/// A kilobyte that means gigabytes of frames and texts is refused before they are made.
+#[test]
+fn references_do_not_unfold_without_end() {
+    let mut frames = small();
+    let many = vec![Line { function_id: 1, number: 1 }; 400];
+    let location = |id| Location { id, address: 0, line: many.clone() };
+    frames.location = (1..=10).map(location).collect();
+    let functions = (1..=10).zip(1..);
+    frames.function = functions.map(|(id, name)| Function { id, name, filename: 0 }).collect();
+    frames.string_table.extend((0..10).map(|n| n.to_string()));
+    for (location, id) in frames.location.iter_mut().zip(1..) {
+        location.line[0].function_id = id;
+    }
+    let stacks = (0..1000).map(|n| vec![n % 10 + 1, n / 10 % 10 + 1, n / 100 + 1]);
+    frames.sample = stacks.map(sample).collect();
+    let mut texts = small();
+    texts.string_table[3] = "x".repeat(1 << 16);
+    texts.function = (1..=400).map(|id| Function { id, name: 3, filename: 0 }).collect();
+    for profile in [frames, texts] {
+        let fault = match import_bytes(&profile.encode_to_vec()) {
+            Err(ImportError::Unusable { fault, .. }) => fault.cause,
+            Ok(run) => run.imported.files[0].warnings[0].first.cause.clone(),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(fault, "what the profile refers to is far longer than the profile");
+    }
+}
+
+fn sample(location_id: Vec<u64>) -> Sample {
+    Sample { location_id, value: vec![1], label: Vec::new() }
+}
+
+/// Samples are at the start, what they refer to at the end: a cut profile has no stacks to speak of.
+#[test]
+fn every_cut_ends_with_a_fault_or_a_warning() {
+    let bytes = small().encode_to_vec();
+    let whole = import_bytes(&bytes).unwrap();
+    assert_eq!((whole.imported.events, whole.imported.files[0].warnings.len()), (1, 0));
+    for end in 3..bytes.len() {
+        match import_bytes(&bytes[..end]) {
+            // At the end of a field it is a profile with less in it.
+            Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
+            Err(ImportError::Unusable { fault, .. }) => {
+                assert_eq!(fault.cause, "the profile ends in the middle of a field");
+            }
+            Err(other) => panic!("cut at {end}: {other}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn damage_does_no_harm(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut bytes = small().encode_to_vec();
+        for (at, byte) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        // Whatever comes of it, it is a run or an error.
+        let came = import_bytes(&bytes).map(|run| dump(&run.run).len());
+        prop_assert!(came.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
+    }
+}

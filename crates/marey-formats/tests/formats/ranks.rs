@@ -1,0 +1,108 @@
+//! Several files at once: ranks in one run, on one clock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use marey_formats::{Imported, import};
+use marey_store::Run;
+use marey_store::row::{GpuActivity, Span};
+
+use crate::dump::reader;
+
+/// A trace of a rank whose clock is off by so many microseconds: three collectives that end together
+/// on all ranks, though each rank began them at another time.
+fn rank(number: u32, skew_micros: i64) -> String {
+    let mut events = vec![format!(
+        r#"{{"ph":"X","cat":"cpu_op","name":"op of {number}","pid":{pid},"tid":1,"ts":{ts},"dur":5}}"#,
+        pid = 100 + number,
+        ts = 1_000 + skew_micros,
+    )];
+    for sequence in 0..3_i64 {
+        let end = 2_000 + 1_000 * sequence;
+        let dur = 100 + i64::from(number) * 50;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{sequence},"Collective name":"allreduce","Process Group Name":"0","Seq":{sequence},"In msg nelems":8,"Out msg nelems":8,"dtype":"Float","Group size":2}}}}"#,
+            ts = end - dur + skew_micros,
+        ));
+    }
+    format!(
+        r#"{{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{number},"world_size":2}},"baseTimeNanoseconds":1000000000,"traceEvents":[{}]}}"#,
+        events.join(",\n")
+    )
+}
+
+fn import_ranks(files: &[String]) -> (tempfile::TempDir, Run, Imported) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> =
+        (0..files.len()).map(|n| folder.path().join(format!("rank{n}.json"))).collect();
+    for (path, content) in paths.iter().zip(files) {
+        std::fs::write(path, content).unwrap();
+    }
+    let out = folder.path().join("all.marey");
+    let read_bytes = Arc::default();
+    let imported = import(&paths, &out, &read_bytes).unwrap();
+    let total: usize = files.iter().map(String::len).sum();
+    assert_eq!(read_bytes.load(std::sync::atomic::Ordering::Relaxed), total as u64);
+    let run = Run::open(&out).unwrap();
+    // Nothing else is left there.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files.len() + 1);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    (folder, run, imported)
+}
+
+#[test]
+fn collectives_end_together_on_all_ranks() {
+    let (_folder, run, imported) = import_ranks(&[rank(0, 0), rank(1, 250_000), rank(2, -40)]);
+    let shifts: Vec<_> = imported.files.iter().map(|file| file.alignment_nanos).collect();
+    assert_eq!(shifts, [Some(0), Some(-250_000_000), Some(40_000)]);
+
+    let reader = reader(&run);
+    let mut ranks: Vec<_> =
+        reader.processes().filter(|process| process.pid >= 0).map(|p| (p.pid, p.rank)).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, [(100, Some(0)), (101, Some(1)), (102, Some(2))]);
+    let mut ends: Vec<i64> = reader
+        .rows::<GpuActivity>()
+        .unwrap()
+        .map(|row| row.unwrap())
+        .map(|row| row.start_nanos + row.duration_nanos)
+        .collect();
+    ends.sort_unstable();
+    let expected = [2, 2, 2, 3, 3, 3, 4, 4, 4].map(|millis| 1_000_000_000 + millis * 1_000_000);
+    assert_eq!(ends, expected);
+    let starts: Vec<i64> =
+        reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();
+    assert_eq!(starts, [1_001_000_000; 3]);
+}
+
+#[test]
+fn one_file_keeps_its_clock() {
+    let (_folder, run, imported) = import_ranks(&[rank(0, 77)]);
+    assert_eq!(imported.files[0].alignment_nanos, None);
+    let span = reader(&run).rows::<Span>().unwrap().next().unwrap().unwrap();
+    assert_eq!(span.start_nanos, 1_001_077_000);
+}
+
+#[test]
+fn nothing_is_left_when_a_file_is_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (good, bad) = (folder.path().join("good.json"), folder.path().join("bad.json"));
+    std::fs::write(&good, rank(0, 0)).unwrap();
+    std::fs::write(&bad, "{\"traceEvents\": [}").unwrap();
+    let out = folder.path().join("run.marey");
+    let error = import(&[good, bad], &out, &Arc::default()).unwrap_err().to_string();
+    assert!(error.contains("bad.json` as a Chrome trace: byte "), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_run_is_never_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rank0.json");
+    std::fs::write(&file, rank(0, 0)).unwrap();
+    let out = folder.path().join("run.marey");
+    import(std::slice::from_ref(&file), &out, &Arc::default()).unwrap();
+    let error = import(&[file], &out, &Arc::default()).unwrap_err().to_string();
+    assert!(error.contains("cannot create") && error.contains("run.marey"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}

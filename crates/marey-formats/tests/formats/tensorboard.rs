@@ -1,0 +1,291 @@
+//! Event files of `TensorBoard`. `tests/test_export_tensorboard.py` reads them with its own reader.
+
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+use marey_formats::{ExportError, Format, LeftOut, export};
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
+use marey_store::row::{ActivityKind, Args, GpuActivity, Metric};
+use marey_store::{Assembler, NewProcess, Run, Slice};
+use prost::Message;
+
+use crate::dump::{export_bytes, import_data, reader};
+
+/// A message as far as these tests look into it.
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    #[prost(double, tag = "1")]
+    wall_time: f64,
+    #[prost(int64, tag = "2")]
+    step: i64,
+    #[prost(string, optional, tag = "3")]
+    file_version: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    summary: Option<Summary>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    value: Vec<Value>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Value {
+    #[prost(string, tag = "1")]
+    tag: String,
+    #[prost(float, optional, tag = "2")]
+    simple: Option<f32>,
+    #[prost(message, optional, tag = "4")]
+    image: Option<Image>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Image {
+    #[prost(int32, tag = "1")]
+    height: i32,
+    #[prost(int32, tag = "2")]
+    width: i32,
+    #[prost(int32, tag = "3")]
+    colorspace: i32,
+    #[prost(bytes = "vec", tag = "4")]
+    encoded_image_string: Vec<u8>,
+}
+
+/// The messages of a file.
+fn events(mut bytes: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let (message, rest) = rest[4..].split_at(u64::from_le_bytes(*length) as usize);
+        events.push(Event::decode(message).unwrap());
+        bytes = &rest[4..];
+    }
+    assert!(bytes.is_empty());
+    events
+}
+
+/// Tag, step, time and value.
+type Scalar = (String, i64, f64, f32);
+
+/// The scalars, and the picture.
+fn content(run: &Run) -> (Vec<Scalar>, Option<Image>, LeftOut) {
+    let (bytes, left_out) = export_bytes(run, Format::TensorBoard);
+    let mut events = events(&bytes).into_iter();
+    assert_eq!(events.next().unwrap().file_version.as_deref(), Some("brain.Event:2"));
+    let (mut scalars, mut picture) = (Vec::new(), None);
+    for event in events {
+        for Value { tag, simple, image } in event.summary.unwrap().value {
+            if let Some(value) = simple {
+                scalars.push((tag, event.step, event.wall_time, value));
+            } else {
+                assert_eq!(tag, "marey/flame");
+                picture = image;
+            }
+        }
+    }
+    (scalars, picture, left_out)
+}
+
+/// A run of some ranks with three steps each: 10, 20 and 30 ms long from one second on.
+fn run(ranks: u32) -> (tempfile::TempDir, Run) {
+    const MS: i64 = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let [step_id, forward, linear, loss] =
+        ["step", "forward", "linear", "loss"].map(|name| run.text(name));
+    for rank in 0..ranks {
+        let process = run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
+        let thread_id = run.thread(process, 70, "main");
+        let mut start = 1000 * MS;
+        for number in 0..3 {
+            let duration = (number + 1) * 10 * MS;
+            let mut slice = |kind, name_id, start_nanos, duration_nanos, step| {
+                run.add_slice(Slice {
+                    thread_id,
+                    start_nanos,
+                    duration_nanos,
+                    order: 0,
+                    kind,
+                    name_id,
+                    step,
+                    is_open: false,
+                    category_id: None,
+                    correlation_id: None,
+                    external_id: None,
+                    args: Args::default(),
+                })
+                .unwrap();
+            };
+            slice(NodeKind::Step, step_id, start, duration, Some(5 + number as u32));
+            slice(NodeKind::Module, forward, start + MS, 4 * MS, None);
+            // One inside another of its name counts once.
+            slice(NodeKind::Operator, linear, start + MS, 3 * MS, None);
+            slice(NodeKind::Operator, linear, start + 2 * MS, MS, None);
+            let metric = |value| Metric {
+                time_nanos: start + 2 * MS,
+                thread_id,
+                context_id: Assembler::ROOT,
+                name_id: loss,
+                sessions: 0,
+                phase: 0,
+                value,
+            };
+            run.add_metric(metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
+            run.add_metric(metric(MetricValue::Text("not a number".into()))).unwrap();
+            // Two that overlap, for 5 ms together, and the last of which goes into the next step.
+            for (kind, after, length) in [
+                (ActivityKind::Kernel, 0, 3 * MS),
+                (ActivityKind::Memcpy, 2 * MS, 3 * MS),
+                (ActivityKind::Annotation, 0, duration),
+                (ActivityKind::Kernel, duration - MS, 2 * MS),
+            ] {
+                run.add_gpu_activity(activity(process, kind, linear, start + after, length))
+                    .unwrap();
+            }
+            start += duration;
+        }
+    }
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    (folder, run)
+}
+
+fn activity(
+    process_id: u32,
+    kind: ActivityKind,
+    name_id: u32,
+    start_nanos: i64,
+    duration_nanos: i64,
+) -> GpuActivity {
+    GpuActivity {
+        start_nanos,
+        duration_nanos,
+        process_id,
+        device: 1,
+        stream: 0,
+        kind,
+        name_id,
+        context_id: None,
+        correlation_id: None,
+        graph_node_id: None,
+        grid: None,
+        block: None,
+        registers: None,
+        shared_bytes: None,
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    }
+}
+
+#[test]
+fn steps_are_scalars() {
+    let (_folder, run) = run(1);
+    let (scalars, _, left_out) = content(&run);
+    let of = |wanted: &str| -> Vec<(i64, f64, f32)> {
+        let of_tag = scalars.iter().filter(|(tag, ..)| tag == wanted);
+        of_tag.map(|&(_, step, time, value)| (step, time, value)).collect()
+    };
+    assert_eq!(of("step/time_ms"), [(5, 1.0, 10.0), (6, 1.01, 20.0), (7, 1.03, 30.0)]);
+    assert_eq!(of("scope/forward_ms"), [(5, 1.0, 4.0), (6, 1.01, 4.0), (7, 1.03, 4.0)]);
+    assert_eq!(of("scope/linear_ms"), [(5, 1.0, 3.0), (6, 1.01, 3.0), (7, 1.03, 3.0)]);
+    // 5 ms, 1 ms at the end; what reaches over from the step before lies under the first 3 ms.
+    assert_eq!(of("gpu1/busy_percent"), [(5, 1.0, 60.0), (6, 1.01, 30.0), (7, 1.03, 20.0)]);
+    let loss: Vec<_> =
+        of("metric/loss").into_iter().map(|(step, _, value)| (step, value)).collect();
+    assert_eq!(loss, [(5, 0.5), (6, 0.25), (7, 0.5_f32 / 3.0)]);
+    assert_eq!(scalars.len(), 15);
+    assert_eq!(left_out.into_iter().collect::<Vec<_>>(), [("values that are not one number", 3)]);
+}
+
+#[test]
+fn ranks_have_tags_of_their_own() {
+    let (_folder, run) = run(2);
+    let (scalars, ..) = content(&run);
+    let count = |prefix: &str| scalars.iter().filter(|(tag, ..)| tag.starts_with(prefix)).count();
+    assert_eq!((count("rank 0/"), count("rank 1/"), scalars.len()), (15, 15, 30));
+}
+
+#[test]
+fn without_steps_values_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess::default());
+    let thread_id = run.thread(process, 1, "");
+    let name_id = run.text("bytes");
+    for value in [3, 4, 4] {
+        let (time_nanos, context_id, sessions, phase) = (value, Assembler::ROOT, 0, 0);
+        let value = MetricValue::Int(value);
+        run.add_metric(Metric {
+            time_nanos,
+            thread_id,
+            context_id,
+            name_id,
+            sessions,
+            phase,
+            value,
+        })
+        .unwrap();
+    }
+    run.finish(None).unwrap();
+    let (scalars, picture, _) = content(&Run::open(folder.path()).unwrap());
+    let scalars: Vec<_> =
+        scalars.iter().map(|(tag, step, _, value)| (&**tag, *step, *value)).collect();
+    assert_eq!(
+        scalars,
+        [("metric/bytes", 0, 3.0), ("metric/bytes", 1, 4.0), ("metric/bytes", 2, 4.0)]
+    );
+    assert_eq!(picture, None);
+}
+
+/// The rows of a PNG of ours, each with its filter before the pixels.
+fn pixels(png: &[u8]) -> Vec<u8> {
+    let mut rest = png.strip_prefix(b"\x89PNG\r\n\x1a\n").unwrap();
+    let mut packed = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let (name, content, end) = (&after[..4], &after[4..4 + length], &after[4 + length..]);
+        let mut checksum = flate2::Crc::new();
+        checksum.update(&after[..4 + length]);
+        assert_eq!(checksum.sum().to_be_bytes(), end[..4]);
+        if name == b"IDAT" {
+            packed.extend(content);
+        }
+        rest = &end[4..];
+    }
+    let mut rows = Vec::new();
+    ZlibDecoder::new(&*packed).read_to_end(&mut rows).unwrap();
+    rows
+}
+
+#[test]
+fn the_picture_is_the_flame_graph() {
+    let (_folder, run) = run(1);
+    let (_, picture, _) = content(&run);
+    let Image { height, width, colorspace, encoded_image_string: png } = picture.unwrap();
+    // step, forward, linear, linear
+    assert_eq!((height, width, colorspace), (4 * 16, 1200, 3));
+    let rows = pixels(&png);
+    assert_eq!(rows.len(), 64 * (1 + 3 * 1200));
+    let coloured = |depth: usize| {
+        let row = &rows[(depth * 16 + 8) * 3601 + 1..][..3600];
+        row.chunks(3).filter(|pixel| pixel != &[255, 255, 255]).count()
+    };
+    // Of 60 ms in steps, 12 in forward, 9 and 3 in linear; a pixel is left between neighbours.
+    assert_eq!([0, 1, 2, 3].map(coloured), [1199, 239, 179, 59]);
+    let (_, picture, _) = content(&import_data("speedscope/mixed.json").run);
+    assert_eq!(picture.unwrap().height, 3 * 16);
+}
+
+#[test]
+fn an_empty_run_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    run.process(NewProcess::default());
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ExportError::Nothing { format: Format::TensorBoard, .. }));
+}

@@ -1,0 +1,71 @@
+//! Files that are broken, by accident or not.
+
+use marey_formats::ImportError;
+
+use super::lines;
+use crate::dump::import_bytes;
+
+const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
+
+/// What is said of a file: why there is no run of it, or what was lost.
+fn said(content: &str) -> Vec<String> {
+    match import_bytes(content.as_bytes()) {
+        Err(ImportError::Unusable { fault, .. }) => vec![fault.to_string()],
+        Err(error) => panic!("{content}: {error}"),
+        Ok(run) => {
+            let warnings = run.imported.files[0].warnings.iter();
+            warnings.map(|warning| format!("{} {}", warning.loss.as_str(), warning.first)).collect()
+        }
+    }
+}
+
+#[test]
+fn broken_files_say_what_is_wrong_where() {
+    let cases = [
+        ("{".to_owned(), "byte 1: the file ends early"),
+        ("{\"a\":1".to_owned(), "byte 6: the file ends early"),
+        ("{\"traceEvents\":[".to_owned(), "byte 16: the file ends early"),
+        ("{\"traceEvents\":[]} x".to_owned(), "byte 19: more after the end of the trace"),
+        ("{\"traceEvents\" []}".to_owned(), "byte 15: `:` was expected after a key"),
+        ("{traceEvents:[]}".to_owned(), "byte 1: a text was expected"),
+        ("[{\"ph\":\"X\"".to_owned(), "byte 10: the file ends early"),
+        ("[{\"ph\"}]".to_owned(), "byte 6: `:` was expected after a key"),
+        ("[1,".to_owned() + EVENT, "unreadable_events byte 1: an object was expected"),
+        (
+            format!("[{EVENT},{{\"ph\":\"X\",\"name\":\"un\"escaped\"}},\n{EVENT}]"),
+            "unreadable_events byte 75: `,` or `}` was expected after a member",
+        ),
+        (
+            format!("[{EVENT},{{\"ph\":\"X\",\"args\":{{\"a\":[{{}},{{}}]]}}}},{EVENT}]"),
+            "unreadable_events byte 83: `,` or `}` was expected after a member",
+        ),
+        (format!("[{EVENT},{{\"ph\":\"X\",}}]"), "truncated_files byte 64: a text was expected"),
+        (
+            format!("{{\"traceEvents\":[{EVENT},{{\"ph\":"),
+            "truncated_files byte 75: the file ends early",
+        ),
+        (format!("{{\"traceEvents\":[{EVENT}"), "truncated_files byte 68: the file ends early"),
+        (
+            format!("[{EVENT},{{\"ph\":\"X\",\"args\":{}}}]", "[".repeat(200)),
+            "truncated_files byte 199: values are nested more than 128 deep",
+        ),
+        (
+            format!("[{}]", EVENT.replace("\"ts\":1", "\"ts\":1e300")),
+            "unreadable_events byte 1: an event without a time",
+        ),
+    ];
+    for (content, expected) in cases {
+        assert_eq!(said(&content), [expected], "{content}");
+    }
+}
+
+#[test]
+fn a_bad_event_takes_no_other_with_it() {
+    let trace = format!(
+        "{{\"traceEvents\":[{EVENT},{{\"ph\":\"X\",\"name\":\"un\"escaped\"}}\n,{EVENT}],\"traceName\":\"x\"}}"
+    );
+    let run = import_bytes(trace.as_bytes()).unwrap();
+    assert_eq!(lines(&run, &["spans"]).len(), 2);
+    let expected = ["loss unreadable_events=1", "metadata p1 None traceName=\"x\""];
+    assert_eq!(lines(&run, &["metadata", "loss"]), expected);
+}

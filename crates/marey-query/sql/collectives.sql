@@ -1,0 +1,23 @@
+SELECT
+    name(name_id) AS name,
+    name(group_id) AS process_group,
+    group_size,
+    sequence,
+    start_nanos,
+    start_nanos + duration_nanos AS end_nanos,
+    duration_nanos,
+    created_nanos,
+    state,
+    is_p2p,
+    name(dtype_id) AS dtype,
+    in_elements,
+    out_elements,
+    device,
+    stream,
+    path(context_id) AS path,
+    pid(process_id) AS pid,
+    rank(process_id) AS rank,
+    process_id,
+    context_id,
+    args(args_id, arg_numbers) AS args
+FROM raw.collectives

@@ -1,0 +1,20 @@
+SELECT
+    time_nanos,
+    action,
+    bytes,
+    device_type,
+    device,
+    stream,
+    address,
+    allocated_bytes,
+    reserved_bytes,
+    path(context_id) AS path,
+    name(category_id) AS category,
+    thread_name(thread_id) AS thread,
+    pid(process_id) AS pid,
+    rank(process_id) AS rank,
+    process_id,
+    thread_id,
+    context_id,
+    args(args_id, arg_numbers) AS args
+FROM raw.memory_events

@@ -1,0 +1,198 @@
+//! The value of a key in the text of a JSON object: found without a tree, and without reading on.
+
+use std::borrow::Cow;
+
+/// The value of a key of an object: a text without its quotes, anything else as its JSON. None if
+/// the key is not there, if its value is null, or if this is no object up to there.
+pub(super) fn value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
+    let mut members = after('{', object)?;
+    loop {
+        let (name, rest) = split_value(members)?;
+        let (value, rest) = split_value(after(':', rest)?)?;
+        if unquoted(name)? == key {
+            return (value != "null").then(|| unquoted(value).unwrap_or(value.into()));
+        }
+        members = after(',', rest)?;
+    }
+}
+
+/// What follows a sign that stands next.
+fn after(sign: char, json: &str) -> Option<&str> {
+    json.trim_ascii_start().strip_prefix(sign)
+}
+
+/// The value that stands next, and what follows it. Brackets are counted, and not matched by kind.
+fn split_value(json: &str) -> Option<(&str, &str)> {
+    let json = json.trim_ascii_start();
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in json.bytes().enumerate() {
+        let is_last = match byte {
+            _ if is_escaped => {
+                is_escaped = false;
+                continue;
+            }
+            b'\\' if is_text => {
+                is_escaped = true;
+                continue;
+            }
+            b'"' => {
+                is_text = !is_text;
+                !is_text
+            }
+            _ if is_text => continue,
+            b'{' | b'[' => {
+                depth += 1;
+                false
+            }
+            b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' if depth == 0 => {
+                return (at > 0).then(|| json.split_at(at));
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                true
+            }
+            _ => false,
+        };
+        if is_last && depth == 0 {
+            return Some(json.split_at(at + 1));
+        }
+    }
+    None
+}
+
+/// The text that a value is; none if it is something else.
+fn unquoted(value: &str) -> Option<Cow<'_, str>> {
+    let mut rest = value.strip_prefix('"')?.strip_suffix('"')?;
+    let mut text = String::new();
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        text.push_str(plain);
+        let (char, left) = unescaped(escape)?;
+        text.push(char);
+        rest = left;
+    }
+    if text.is_empty() {
+        return Some(rest.into());
+    }
+    text.push_str(rest);
+    Some(text.into())
+}
+
+/// What an escape stands for, without its backslash, and what follows it. Half a pair of surrogates,
+/// which no text can hold, is the replacement character.
+fn unescaped(escape: &str) -> Option<(char, &str)> {
+    let mut chars = escape.chars();
+    let char = match chars.next()? {
+        char @ ('"' | '\\' | '/') => char,
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'u' => return unescaped_units(chars.as_str()),
+        _ => return None,
+    };
+    Some((char, chars.as_str()))
+}
+
+fn unescaped_units(digits: &str) -> Option<(char, &str)> {
+    let (first, rest) = unit(digits)?;
+    let second = rest.strip_prefix("\\u").and_then(unit);
+    let pair = [first, second.map_or(0, |(second, _)| second)];
+    match char::decode_utf16(pair).next()? {
+        Ok(char) => {
+            Some((char, second.filter(|_| char.len_utf16() == 2).map_or(rest, |(_, rest)| rest)))
+        }
+        Err(_) => Some((char::REPLACEMENT_CHARACTER, rest)),
+    }
+}
+
+fn unit(digits: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = digits.split_at_checked(4)?;
+    Some((u16::from_str_radix(digits, 16).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use marey_model::args::{NewArgs, fill};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn values_of_every_kind() {
+        let object = r#" { "text" : "a\"b\\" , "n":-1.5e3,"yes":true, "none":null,
+            "list":[1,"]",{"n":2}], "object":{"text":"}"},"":"","é\u0041":"\u00e9\ud83d\ude00\/" } "#;
+        let cases = [
+            ("text", Some("a\"b\\")),
+            ("n", Some("-1.5e3")),
+            ("yes", Some("true")),
+            ("none", None),
+            ("list", Some(r#"[1,"]",{"n":2}]"#)),
+            ("object", Some(r#"{"text":"}"}"#)),
+            ("", Some("")),
+            ("éA", Some("é😀/")),
+            ("Text", None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(value(object, key).as_deref(), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_values() {
+        for json in [
+            "",
+            "{",
+            "[]",
+            "{}",
+            "1",
+            "null",
+            "\"a\"",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":}",
+            "{\"a\":1",
+            "{\"a\":\"1",
+            "{a:1}",
+            "{\"b\" \"a\":1}",
+            "{\"a\"=1}",
+            "x{\"a\":1}",
+            "{\"\\q\":1,\"a\":1}",
+        ] {
+            assert_eq!(value(json, "a"), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn half_a_pair_is_replaced_and_a_broken_escape_stays_json() {
+        let object = r#"{"a":"\ud83d!","b":"\ude00\ud83d","c":"\u12","d":"\ud83d\u0041"}"#;
+        let values = ["a", "b", "c", "d"].map(|key| value(object, key).unwrap());
+        assert_eq!(values, ["\u{fffd}!", "\u{fffd}\u{fffd}", r#""\u12""#, "\u{fffd}A"]);
+    }
+
+    proptest! {
+        #[test]
+        fn arguments_are_found_again(
+            members in prop::collection::hash_map(any::<String>(), any::<(i64, String)>(), 1..6),
+        ) {
+            let mut args = NewArgs::default();
+            for (key, (number, text)) in &members {
+                args.int(&format!("number {key}"), *number);
+                args.text(&format!("text {key}"), text);
+            }
+            let mut object = String::new();
+            fill(&args.text_with_gaps(), args.numbers(), &mut object);
+            for (key, (number, text)) in &members {
+                let found = value(&object, &format!("number {key}"));
+                prop_assert_eq!(found, Some(number.to_string().into()));
+                let found = value(&object, &format!("text {key}"));
+                prop_assert_eq!(found.as_deref(), Some(&**text));
+            }
+        }
+
+        #[test]
+        fn anything_is_answered(json in "[{}\\[\\]\",:\\\\u0a é]{0,20}", key in "[a0]?") {
+            value(&json, &key);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The texts of arguments, each stored once as far as memory allows.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use marey_model::table::stored::ARGS;
+
+use crate::StoreError;
+use crate::columns::{ids, texts};
+use crate::parts::{LazyPart, Parts};
+
+/// Texts are known again until they take so many bytes together.
+const MAX_KNOWN_BYTES: usize = 64 << 20;
+
+/// Texts that are written at a time.
+const BATCH_TEXTS: usize = 1 << 12;
+
+/// The texts so far.
+#[derive(Debug)]
+pub(crate) struct ArgTexts {
+    part: LazyPart,
+    next: u32,
+    /// Texts that wait to be written, those with the last ids.
+    waiting: Vec<Box<str>>,
+    known: HashTable<(u32, Box<str>)>,
+    known_bytes: usize,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for ArgTexts {
+    fn default() -> Self {
+        Self {
+            part: LazyPart::new(&ARGS),
+            next: 0,
+            waiting: Vec::new(),
+            known: HashTable::new(),
+            known_bytes: 0,
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl ArgTexts {
+    /// The id of a text.
+    pub(crate) fn id(&mut self, text: &str, parts: &mut Parts) -> Result<u32, StoreError> {
+        let hash = self.hasher.hash_one(text);
+        if let Some((id, _)) = self.known.find(hash, |(_, known)| **known == *text) {
+            return Ok(*id);
+        }
+        let id = self.next;
+        self.next += 1;
+        if self.known_bytes < MAX_KNOWN_BYTES {
+            self.known_bytes += text.len();
+            let rehash = |(_, text): &(u32, Box<str>)| self.hasher.hash_one(&**text);
+            self.known.insert_unique(hash, (id, text.into()), rehash);
+        }
+        self.waiting.push(text.into());
+        if self.waiting.len() == BATCH_TEXTS {
+            self.write(parts)?;
+        }
+        Ok(id)
+    }
+
+    pub(crate) fn finish(mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        self.write(parts)?;
+        self.part.finish(None, parts)
+    }
+
+    fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        let first = self.next - self.waiting.len() as u32;
+        let columns = vec![ids(first..self.next), texts(self.waiting.iter().map(|text| &**text))];
+        self.waiting.clear();
+        self.part.write(columns, parts)
+    }
+}

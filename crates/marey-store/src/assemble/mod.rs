@@ -1,0 +1,562 @@
+//! Assembly: from the events of foreign files to the tables of a run.
+//!
+//! An importer says what it reads, in any order; the [`Assembler`] sorts it, in files where there is
+//! much ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds out which operator
+//! launched which activity of a device, sums up, and writes the run at one stroke.
+
+mod nest;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::thread;
+
+use arrow::array::{ArrayRef, StringArray};
+use hashbrown::{HashMap, HashSet};
+use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::table::stored;
+
+use self::nest::Launches;
+pub use self::nest::Slice;
+use crate::arg_texts::ArgTexts;
+use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
+use crate::names::{self, Names};
+use crate::parts::{self, Parts, RowPart};
+use crate::row::{
+    Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
+    Metadata, Metric, Row, Sample,
+};
+use crate::sort::{Sortable, Sorter};
+use crate::{Manifest, ProcessEntry, StoreError};
+
+/// Rows that are read back at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Makes a run of the events of foreign files.
+#[derive(Debug)]
+pub struct Assembler {
+    parts: Parts,
+    names: Names,
+    args: ArgTexts,
+    processes: Vec<NewProcess>,
+    /// The first and the last moment of each process, in nanoseconds since 1970.
+    extents: Vec<Option<(i64, i64)>>,
+    threads: Vec<NewThread>,
+    losses: BTreeMap<(u32, LossCause), u64>,
+    base_nanos: i64,
+    sampled: Sampled,
+    /// Count and nanoseconds of the samples that a flame graph shows, by thread and context.
+    sampled_sums: HashMap<(u32, u32), (i64, i64)>,
+    /// The threads of samples that are of none, by process.
+    sampled_threads: HashMap<u32, u32>,
+    /// Operators that activities of devices name, by process.
+    wanted: HashSet<(u32, u64)>,
+    slices: Sorter<Slice>,
+    gpu_activities: Sorter<GpuActivity>,
+    others: Others,
+}
+
+/// Rows that are written as they came.
+#[derive(Debug)]
+struct Others {
+    async_spans: Sorter<AsyncSpan>,
+    instants: Sorter<Instant>,
+    flows: Sorter<Flow>,
+    metrics: Sorter<Metric>,
+    samples: Sorter<Sample>,
+    collectives: Sorter<Collective>,
+    memory_events: Sorter<MemoryEvent>,
+    memory_blocks: Sorter<MemoryBlock>,
+    devices: Sorter<Device>,
+    metadata: Sorter<Metadata>,
+}
+
+impl Others {
+    fn new(folder: &Path) -> Self {
+        Self {
+            async_spans: Sorter::new(folder),
+            instants: Sorter::new(folder),
+            flows: Sorter::new(folder),
+            metrics: Sorter::new(folder),
+            samples: Sorter::new(folder),
+            collectives: Sorter::new(folder),
+            memory_events: Sorter::new(folder),
+            memory_blocks: Sorter::new(folder),
+            devices: Sorter::new(folder),
+            metadata: Sorter::new(folder),
+        }
+    }
+
+    fn events(&self) -> u64 {
+        self.async_spans.rows()
+            + self.instants.rows()
+            + self.metrics.rows()
+            + self.samples.rows()
+            + self.collectives.rows()
+            + self.memory_events.rows()
+            + self.memory_blocks.rows()
+    }
+
+    fn write(self, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
+        write(self.async_spans, shift, parts)?;
+        write(self.instants, shift, parts)?;
+        write(self.flows, shift, parts)?;
+        write(self.metrics, shift, parts)?;
+        write(self.samples, shift, parts)?;
+        write(self.collectives, shift, parts)?;
+        write(self.memory_events, shift, parts)?;
+        write(self.memory_blocks, shift, parts)?;
+        write(self.devices, shift, parts)?;
+        write(self.metadata, shift, parts)
+    }
+}
+
+/// A process as an importer knows it.
+#[derive(Clone, Debug, Default)]
+pub struct NewProcess {
+    /// Its id in the system; one that only the file has is below 0.
+    pub pid: i64,
+    /// Its rank in a distributed job.
+    pub rank: Option<u32>,
+    /// The host that it ran on, if that is known.
+    pub host: String,
+    /// Its command line, if that is known.
+    pub argv: Vec<String>,
+    /// The name that the file gives it.
+    pub name: Option<String>,
+    /// Whether its recording was ended properly.
+    pub is_complete: bool,
+}
+
+#[derive(Clone, Debug)]
+struct NewThread {
+    process: u32,
+    os_id: i64,
+    name: String,
+}
+
+/// Which samples a flame graph shows: the names of values, as ids of texts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampled {
+    /// How often a stack was seen; without, each row that has a time is one.
+    pub count_name_id: Option<u32>,
+    /// The time in nanoseconds that a stack stands for.
+    pub nanos_name_id: Option<u32>,
+}
+
+/// What an assembly did.
+#[derive(Clone, Debug, Default)]
+pub struct Assembled {
+    /// Rows of events in the run.
+    pub events: u64,
+    /// What was lost, by cause.
+    pub losses: BTreeMap<LossCause, u64>,
+}
+
+impl<R: Row> Sortable for R {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
+        self.start_nanos()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.heap_bytes()
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        Row::put(self, out);
+    }
+
+    fn take(input: &mut impl std::io::Read) -> std::io::Result<Self> {
+        Row::take(input)
+    }
+}
+
+impl Assembler {
+    /// The context of every root, whose children are the outermost ones.
+    pub const ROOT: u32 = names::ROOT;
+
+    /// Begins a run in an empty folder, which is no run before [`Self::finish`].
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            parts: Parts::new(folder, 0, false),
+            names: Names::new(),
+            args: ArgTexts::default(),
+            processes: Vec::new(),
+            extents: Vec::new(),
+            threads: Vec::new(),
+            losses: BTreeMap::new(),
+            base_nanos: 0,
+            sampled: Sampled::default(),
+            sampled_sums: HashMap::new(),
+            sampled_threads: HashMap::new(),
+            wanted: HashSet::new(),
+            slices: Sorter::new(folder),
+            gpu_activities: Sorter::new(folder),
+            others: Others::new(folder),
+        }
+    }
+
+    /// The id of a text.
+    pub fn text(&mut self, text: &str) -> u32 {
+        self.names.text(text)
+    }
+
+    /// The id of a context below another one, [`Self::ROOT`] for the outermost.
+    pub fn context(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
+        self.names.context(parent, kind, name_id)
+    }
+
+    /// The arguments of an event, of which the text is stored.
+    pub fn args(&mut self, new: &mut NewArgs) -> Result<Args, StoreError> {
+        if new.is_empty() {
+            return Ok(Args::default());
+        }
+        let Self { args, parts, .. } = self;
+        let text_id = new.with_text(|text| args.id(text, parts))?;
+        Ok(Args { text_id: Some(text_id), numbers: new.numbers().into() })
+    }
+
+    /// A process more; its id.
+    pub fn process(&mut self, process: NewProcess) -> u32 {
+        self.processes.push(process);
+        self.extents.push(None);
+        self.processes.len() as u32 - 1
+    }
+
+    /// What is known of a process so far, to add to it.
+    ///
+    /// # Panics
+    ///
+    /// Where the id is not from [`Self::process`].
+    pub fn process_mut(&mut self, process: u32) -> &mut NewProcess {
+        &mut self.processes[process as usize]
+    }
+
+    /// A thread more; its id. `os_id` is its id in the system; one that only the file has is below 0.
+    pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
+        self.threads.push(NewThread { process, os_id, name: name.to_owned() });
+        self.threads.len() as u32 - 1
+    }
+
+    /// Gives a thread another name.
+    pub fn rename_thread(&mut self, thread: u32, name: &str) {
+        name.clone_into(&mut self.threads[thread as usize].name);
+    }
+
+    /// Counts what a process lost.
+    pub fn lose(&mut self, process: u32, cause: LossCause, count: u64) {
+        let sum = self.losses.entry((process, cause)).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Says which of the samples that follow a flame graph shows.
+    pub fn show_samples(&mut self, sampled: Sampled) {
+        self.sampled = sampled;
+    }
+
+    /// Adds a slice of a thread.
+    pub fn add_slice(&mut self, slice: Slice) -> Result<(), StoreError> {
+        let process = self.threads[slice.thread_id as usize].process;
+        self.extend(process, slice.start_nanos, slice.duration_nanos);
+        self.slices.push(slice)
+    }
+
+    /// Adds a span beside the stacks of threads.
+    pub fn add_async_span(&mut self, row: AsyncSpan) -> Result<(), StoreError> {
+        self.extend(row.process_id, row.start_nanos, row.duration_nanos);
+        self.others.async_spans.push(row)
+    }
+
+    /// Adds an instant.
+    pub fn add_instant(&mut self, row: Instant) -> Result<(), StoreError> {
+        self.extend(row.process_id, row.time_nanos, 0);
+        self.others.instants.push(row)
+    }
+
+    /// Adds a point of a flow.
+    pub fn add_flow(&mut self, row: Flow) -> Result<(), StoreError> {
+        self.others.flows.push(row)
+    }
+
+    /// Adds a value of a counter.
+    pub fn add_metric(&mut self, row: Metric) -> Result<(), StoreError> {
+        let process = self.threads[row.thread_id as usize].process;
+        self.extend(process, row.time_nanos, 0);
+        self.others.metrics.push(row)
+    }
+
+    /// Adds a value of a call stack.
+    pub fn add_sample(&mut self, row: Sample) -> Result<(), StoreError> {
+        if let Some(nanos) = row.time_nanos {
+            self.extend(row.process_id, nanos, 0);
+        }
+        self.sum_up(&row);
+        self.others.samples.push(row)
+    }
+
+    /// Adds what a device did. Without a context it gets that of the call that has its
+    /// `correlation_id`, or of the operator that has its `external_id`.
+    pub fn add_gpu_activity(&mut self, row: GpuActivity) -> Result<(), StoreError> {
+        self.extend(row.process_id, row.start_nanos, row.duration_nanos);
+        if let (None, Some(external)) = (row.context_id, row.external_id) {
+            self.wanted.insert((row.process_id, external));
+        }
+        self.gpu_activities.push(row)
+    }
+
+    /// Adds a collective.
+    pub fn add_collective(&mut self, row: Collective) -> Result<(), StoreError> {
+        self.extend(row.process_id, row.start_nanos, row.duration_nanos.unwrap_or(0));
+        self.others.collectives.push(row)
+    }
+
+    /// Adds what an allocator did.
+    pub fn add_memory_event(&mut self, row: MemoryEvent) -> Result<(), StoreError> {
+        self.extend(row.process_id, row.time_nanos, 0);
+        self.others.memory_events.push(row)
+    }
+
+    /// Adds a block of memory.
+    pub fn add_memory_block(&mut self, row: MemoryBlock) -> Result<(), StoreError> {
+        self.others.memory_blocks.push(row)
+    }
+
+    /// Adds a device.
+    pub fn add_device(&mut self, row: Device) -> Result<(), StoreError> {
+        self.others.devices.push(row)
+    }
+
+    /// Adds what the file says of itself.
+    pub fn add_metadata(&mut self, row: Metadata) -> Result<(), StoreError> {
+        self.others.metadata.push(row)
+    }
+
+    /// Events that were added so far.
+    pub fn events(&self) -> u64 {
+        self.slices.rows() + self.gpu_activities.rows() + self.others.events()
+    }
+
+    /// Has most of what was added in files, while [`Self::finish`] must wait.
+    pub fn rest(&mut self) -> Result<(), StoreError> {
+        self.slices.rest()?;
+        self.others.metrics.rest()?;
+        self.gpu_activities.rest()
+    }
+
+    /// Says what all moments are counted from, in nanoseconds since 1970; a file may say so last.
+    pub fn set_base_nanos(&mut self, base_nanos: i64) {
+        self.base_nanos = base_nanos;
+    }
+
+    /// The first and the last moment of what was added of a process, if it has one.
+    pub fn extent_nanos(&self, process: u32) -> Option<(i64, i64)> {
+        self.extents[process as usize]
+    }
+
+    /// Makes the folder a run. `shift_nanos` is added to every moment: what aligns the clock of the
+    /// file with those of other ranks. The run may still be in the system's cache: what it was made of
+    /// must not go.
+    pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
+        let shift = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
+        let events = self.events();
+        self.write_events(shift)?;
+        let parts = &mut self.parts;
+        self.args.finish(parts)?;
+        parts::write(&stored::STRINGS, self.names.text_columns(0), None, parts)?;
+        parts::write(&stored::CONTEXTS, self.names.context_columns(0), None, parts)?;
+        let threads = thread_columns(&self.threads);
+        parts::write(&stored::THREADS, threads, None, parts)?;
+        let extents = shifted(&self.extents, shift);
+        let about = process_columns(&self.processes, &extents, shift_nanos);
+        parts::write(&stored::PROCESSES, about, None, parts)?;
+        parts::write(&stored::LOSSES, loss_columns(&self.losses), None, parts)?;
+
+        let mut assembled = Assembled { events, losses: BTreeMap::new() };
+        for (&(_, cause), &count) in &self.losses {
+            let sum: &mut u64 = assembled.losses.entry(cause).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        let mut manifest = Manifest::new();
+        manifest.next.strings = self.names.text_count();
+        manifest.next.contexts = self.names.context_count();
+        manifest.next.threads = self.threads.len() as u32;
+        manifest.next.processes = self.processes.len() as u32;
+        manifest.next.part = self.parts.next();
+        let processes = self.processes.iter().zip(&extents).zip(0..);
+        manifest.processes =
+            processes.map(|((process, &extent), id)| process.entry(id, extent)).collect();
+        manifest.losses =
+            assembled.losses.iter().map(|(cause, &n)| (cause.as_str().to_owned(), n)).collect();
+        for (part, process) in &self.parts.written {
+            manifest.list(part, *process);
+        }
+        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
+        manifest.publish_as(&self.parts.run, written, false)?;
+        Ok(assembled)
+    }
+
+    /// Writes what can be written at the same time on threads of their own: most is for spans.
+    fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
+        let folder = self.parts.run.clone();
+        let others = mem::replace(&mut self.others, Others::new(&folder));
+        let (mut beside_others, mut beside_spans) = (self.parts.beside(), self.parts.beside());
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| others.write(shift, &mut beside_others));
+            let (nested, launches) = self.nest(shift)?;
+            let writing_spans = scope.spawn(|| nested.write(&mut beside_spans));
+            self.write_gpu_activities(&launches, shift)?;
+            writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            writing_spans.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })?;
+        self.parts.written.extend(beside_others.written);
+        self.parts.written.extend(beside_spans.written);
+        Ok(())
+    }
+
+    fn write_gpu_activities(&mut self, launches: &Launches, shift: i64) -> Result<(), StoreError> {
+        let folder = self.parts.run.clone();
+        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&folder));
+        let mut part = RowPart::new(shift);
+        let Self { parts, losses, .. } = self;
+        activities.finish(BATCH_ROWS, |rows| {
+            for row in rows {
+                row.context_id = row.context_id.or_else(|| launches.context(row));
+                if row.context_id.is_none() && row.correlation_id.is_some() {
+                    let cause = LossCause::UnmatchedActivity;
+                    *losses.entry((row.process_id, cause)).or_default() += 1;
+                }
+                part.push(row, parts)?;
+            }
+            Ok(())
+        })?;
+        part.finish(parts)
+    }
+
+    /// Adds a sample to what a flame graph shows, if it is of that.
+    fn sum_up(&mut self, sample: &Sample) {
+        let Sampled { count_name_id, nanos_name_id } = self.sampled;
+        let is_count = count_name_id == Some(sample.name_id);
+        let is_nanos = nanos_name_id == Some(sample.name_id);
+        let value = match sample.value {
+            MetricValue::Int(value) => value,
+            MetricValue::Float(value) => value as i64,
+            MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => return,
+        };
+        if !is_count && !is_nanos {
+            return;
+        }
+        let process = sample.process_id;
+        let threads = &mut self.threads;
+        let thread = sample.thread_id.unwrap_or_else(|| {
+            *self.sampled_threads.entry(process).or_insert_with(|| {
+                threads.push(NewThread { process, os_id: 0, name: String::new() });
+                threads.len() as u32 - 1
+            })
+        });
+        let sums = self.sampled_sums.entry((thread, sample.context_id)).or_default();
+        if is_count {
+            sums.0 = sums.0.saturating_add(value);
+        }
+        if is_nanos {
+            sums.1 = sums.1.saturating_add(value);
+            sums.0 = sums.0.saturating_add(count_name_id.is_none().into());
+        }
+    }
+
+    fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
+        let end_nanos = start_nanos.saturating_add(duration_nanos);
+        let extent = &mut self.extents[process as usize];
+        *extent = Some(match *extent {
+            Some((first, last)) => (first.min(start_nanos), last.max(end_nanos)),
+            None => (start_nanos, end_nanos),
+        });
+    }
+}
+
+/// Writes rows as they are sorted.
+fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
+    let mut part = RowPart::new(shift);
+    rows.finish(BATCH_ROWS, |rows| rows.iter().try_for_each(|row| part.push(row, parts)))?;
+    part.finish(parts)
+}
+
+/// First and last moments on the clock of the run.
+fn shifted(extents_nanos: &[Option<(i64, i64)>], shift_nanos: i64) -> Vec<(i64, i64)> {
+    let extents = extents_nanos.iter().map(|extent| extent.unwrap_or_default());
+    extents
+        .map(|(first, last)| (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos)))
+        .collect()
+}
+
+impl NewProcess {
+    fn entry(&self, id: u32, extent_nanos: (i64, i64)) -> ProcessEntry {
+        let (start_unix_nanos, end_unix_nanos) = extent_nanos;
+        ProcessEntry {
+            id,
+            pid: self.pid.try_into().unwrap_or(0),
+            rank: self.rank,
+            host: self.host.clone(),
+            argv: self.argv.clone(),
+            start_unix_nanos,
+            end_unix_nanos,
+            clocks: Vec::new(),
+            is_complete: self.is_complete,
+            overhead: None,
+        }
+    }
+}
+
+fn thread_columns(threads: &[NewThread]) -> Vec<ArrayRef> {
+    let rows = threads.iter();
+    vec![
+        ids(0..threads.len() as u32),
+        ids(rows.clone().map(|thread| thread.process)),
+        ints(rows.clone().map(|thread| thread.os_id)),
+        texts(rows.map(|thread| thread.name.as_str())),
+    ]
+}
+
+fn process_columns(
+    processes: &[NewProcess],
+    extents_nanos: &[(i64, i64)],
+    shift_nanos: Option<i64>,
+) -> Vec<ArrayRef> {
+    let rows = processes.iter();
+    let extents = extents_nanos.iter();
+    let argvs: Vec<String> = rows
+        .clone()
+        .map(|process| serde_json::Value::from(process.argv.as_slice()).to_string())
+        .collect();
+    let names: StringArray = rows.clone().map(|process| process.name.as_deref()).collect();
+    vec![
+        ids(0..processes.len() as u32),
+        ints(rows.clone().map(|process| process.pid)),
+        maybe_ints(rows.clone().map(|process| process.rank.map(i64::from))),
+        texts(rows.clone().map(|process| process.host.as_str())),
+        texts(argvs.iter().map(String::as_str)),
+        ints(extents.clone().map(|extent| extent.0)),
+        ints(extents.map(|extent| extent.1)),
+        flags(rows.clone().map(|process| process.is_complete)),
+        ints(rows.clone().map(|_| 0)),
+        maybe_reals(rows.clone().map(|_| None)),
+        maybe_ints(rows.clone().map(|_| None)),
+        maybe_ints(rows.clone().map(|_| None)),
+        std::sync::Arc::new(names),
+        maybe_ints(rows.map(|_| shift_nanos)),
+    ]
+}
+
+fn loss_columns(losses: &BTreeMap<(u32, LossCause), u64>) -> Vec<ArrayRef> {
+    let rows = losses.iter();
+    vec![
+        ids(rows.clone().map(|row| row.0.0)),
+        texts(rows.clone().map(|row| row.0.1.as_str())),
+        ints(rows.map(|row| (*row.1).try_into().unwrap_or(i64::MAX))),
+    ]
+}

@@ -1,0 +1,223 @@
+//! Merging: from several runs to one.
+//!
+//! Texts, contexts and arguments are known again by what they say; processes and threads get new
+//! numbers. Everything else is copied part by part, with the ids that
+//! [`Column::refers`](marey_model::table::Column::refers) tells of put in place of the old ones.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::datatypes::UInt32Type;
+use marey_model::context::NodeKind;
+use marey_model::table::stored::{self, ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
+use marey_model::table::{Column, Table, Target};
+
+use crate::arg_texts::ArgTexts;
+use crate::names::{self, Names};
+use crate::parts::{self, LazyPart, Parts};
+use crate::read::Batches;
+use crate::{Manifest, Part, Run, StoreError};
+
+/// Makes one run of several in a folder, which is none before. What was not collected of them is not
+/// in it.
+pub fn merge(runs: &[Run], out: &Path) -> Result<(), StoreError> {
+    let mut merger = Merger {
+        parts: Parts::new(out, 0, true),
+        names: Names::new(),
+        args: ArgTexts::default(),
+        manifest: Manifest::new(),
+    };
+    runs.iter().try_for_each(|run| merger.take(run))?;
+    merger.publish()
+}
+
+struct Merger {
+    parts: Parts,
+    names: Names,
+    args: ArgTexts,
+    manifest: Manifest,
+}
+
+/// The new ids of a run's rows.
+struct Ids {
+    strings: Vec<u32>,
+    contexts: Vec<u32>,
+    args: Vec<u32>,
+    /// What is added to the ids of processes and threads, and how many there are.
+    processes: (u32, u32),
+    threads: (u32, u32),
+}
+
+impl Merger {
+    fn take(&mut self, run: &Run) -> Result<(), StoreError> {
+        let ids = self.ids(run)?;
+        for table in stored::ALL {
+            if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|own| own.name != table.name) {
+                for part in run.parts(table) {
+                    self.copy(run, part, table, &ids)?;
+                }
+            }
+        }
+        let (old, new) = (run.manifest(), &mut self.manifest);
+        for process in &old.processes {
+            let id = process.id + ids.processes.0;
+            new.processes.push(crate::ProcessEntry { id, ..process.clone() });
+        }
+        for (cause, count) in &old.losses {
+            let sum = new.losses.entry(cause.clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        new.world_size = new.world_size.max(old.world_size);
+        new.next.processes += old.next.processes;
+        new.next.threads += old.next.threads;
+        Ok(())
+    }
+
+    fn ids(&mut self, run: &Run) -> Result<Ids, StoreError> {
+        let strings = run.read(&STRINGS)?;
+        check_ids(run, &STRINGS, &strings)?;
+        let texts = strings.column(1).as_string::<i32>().iter();
+        let strings: Vec<u32> =
+            texts.map(|text| self.names.text(text.unwrap_or_default())).collect();
+        let contexts = self.contexts(run, &strings)?;
+        let Manifest { next: new, .. } = self.manifest;
+        let old = run.manifest().next;
+        Ok(Ids {
+            args: self.args(run)?,
+            strings,
+            contexts,
+            processes: (new.processes, old.processes),
+            threads: (new.threads, old.threads),
+        })
+    }
+
+    fn contexts(&mut self, run: &Run, strings: &[u32]) -> Result<Vec<u32>, StoreError> {
+        let rows = run.read(&CONTEXTS)?;
+        check_ids(run, &CONTEXTS, &rows)?;
+        let column = |name: &str| rows.column(CONTEXTS.position(name).expect("declared"));
+        let parents = column("parent_id").as_primitive::<UInt32Type>();
+        let kinds = column("kind").as_string::<i32>();
+        let name_ids = column("name_id").as_primitive::<UInt32Type>();
+        let mut contexts = Vec::with_capacity(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            let kind = NodeKind::ALL.into_iter().find(|kind| kind.as_str() == kinds.value(row));
+            let name = strings.get(name_ids.value(row) as usize);
+            let parent = parents.is_valid(row).then(|| contexts.get(parents.value(row) as usize));
+            contexts.push(match (kind, name, parent) {
+                (Some(NodeKind::Root), Some(_), None) => names::ROOT,
+                (Some(kind), Some(&name), Some(Some(&parent))) => {
+                    self.names.context(parent, kind, name)
+                }
+                _ => return Err(unknown(run, "tables/contexts")),
+            });
+        }
+        Ok(contexts)
+    }
+
+    fn args(&mut self, run: &Run) -> Result<Vec<u32>, StoreError> {
+        let mut ids = Vec::new();
+        for part in run.parts(&ARGS) {
+            for batch in Batches::open(run.path(), part, &ARGS)? {
+                let batch = batch?;
+                let own = batch.column(0).as_primitive::<UInt32Type>().values();
+                for (text, &id) in batch.column(1).as_string::<i32>().iter().zip(own) {
+                    if id as usize != ids.len() {
+                        return Err(unknown(run, part.name()));
+                    }
+                    ids.push(self.args.id(text.unwrap_or_default(), &mut self.parts)?);
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    fn copy(
+        &mut self,
+        run: &Run,
+        part: &Part,
+        table: &'static Table,
+        ids: &Ids,
+    ) -> Result<(), StoreError> {
+        let mut copy = LazyPart::new(table);
+        for batch in Batches::open(run.path(), part, table)? {
+            let batch = batch?;
+            let columns = table.columns.iter().zip(batch.columns());
+            let columns = columns.map(|(column, array)| ids.replace(table, column, array));
+            let columns: Option<Vec<_>> = columns.collect();
+            copy.write(columns.ok_or_else(|| unknown(run, part.name()))?, &mut self.parts)?;
+        }
+        let process = process_of(run, table, part).map(|id| id + ids.processes.0);
+        copy.finish(process, &mut self.parts)
+    }
+
+    fn publish(mut self) -> Result<(), StoreError> {
+        let parts = &mut self.parts;
+        self.args.finish(parts)?;
+        parts::write(&STRINGS, self.names.text_columns(0), None, parts)?;
+        parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
+        let next = &mut self.manifest.next;
+        next.strings = self.names.text_count();
+        next.contexts = self.names.context_count();
+        next.part = self.parts.next();
+        for (part, process) in &self.parts.written {
+            self.manifest.list(part, *process);
+        }
+        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
+        self.manifest.publish(&self.parts.run, written)
+    }
+}
+
+impl Ids {
+    /// A column with the new ids; `None` if it has one that the run has no row for.
+    fn replace(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
+        let is_own = |own: &Table| table.name == own.name && column.name == "id";
+        let target = if is_own(&PROCESSES) {
+            Some(Target::Processes)
+        } else if is_own(&THREADS) {
+            Some(Target::Threads)
+        } else {
+            column.refers
+        };
+        let Some(target) = target else { return Some(Arc::clone(array)) };
+        let old = array.as_primitive::<UInt32Type>();
+        let new = |id: u32| match target {
+            Target::Strings => self.strings.get(id as usize).copied(),
+            Target::Contexts => self.contexts.get(id as usize).copied(),
+            Target::Args => self.args.get(id as usize).copied(),
+            Target::Processes => moved(self.processes, id),
+            Target::Threads => moved(self.threads, id),
+        };
+        let ids = old.iter().map(|id| match id {
+            Some(id) => new(id).map(Some),
+            None => Some(None),
+        });
+        Some(Arc::new(ids.collect::<Option<UInt32Array>>()?))
+    }
+}
+
+fn moved((by, count): (u32, u32), id: u32) -> Option<u32> {
+    if id < count { id.checked_add(by) } else { None }
+}
+
+/// The process that all rows of a part are of.
+fn process_of(run: &Run, table: &Table, part: &Part) -> Option<u32> {
+    let entries = run.manifest().tables.get(table.name)?;
+    entries.iter().find(|entry| entry.file == part.name())?.process_id
+}
+
+/// The ids of a table that all others refer to are the positions of its rows.
+fn check_ids(run: &Run, table: &Table, rows: &RecordBatch) -> Result<(), StoreError> {
+    let ids = rows.column(0).as_primitive::<UInt32Type>().values();
+    let are_positions = ids.iter().zip(0..).all(|(&id, position)| id == position);
+    let part = || format!("tables/{}", table.name);
+    if are_positions { Ok(()) } else { Err(unknown(run, &part())) }
+}
+
+fn unknown(run: &Run, part: &str) -> StoreError {
+    StoreError::Part {
+        run: run.path().to_owned(),
+        part: part.to_owned(),
+        reason: "it has ids that the run has no rows for".to_owned(),
+    }
+}

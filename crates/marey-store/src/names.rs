@@ -1,0 +1,161 @@
+//! The ids of texts and contexts, which all processes of a run share.
+
+use std::hash::BuildHasher;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::UInt32Type;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use marey_model::context::{NodeKind, ROOT_NAME};
+use marey_model::table::Table;
+use marey_model::table::stored::{CONTEXTS, STRINGS};
+
+use crate::columns::{ids, maybe_ids, texts};
+use crate::{Run, StoreError};
+
+/// The context of every root.
+pub(crate) const ROOT: u32 = 0;
+
+/// The texts and contexts of a run so far.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    texts: Vec<Box<str>>,
+    /// The ids of the texts, found by these.
+    text_ids: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    contexts: Vec<Context>,
+    context_ids: HashMap<(u32, NodeKind, u32), u32>,
+}
+
+/// A place in the calling-context tree.
+#[derive(Clone, Copy, Debug)]
+struct Context {
+    parent: Option<u32>,
+    depth: u32,
+    kind: NodeKind,
+    name: u32,
+}
+
+impl Names {
+    /// Those of a run that nothing has been collected of.
+    pub(crate) fn new() -> Self {
+        let mut names = Self::default();
+        names.add_root();
+        names
+    }
+
+    /// Those of a run.
+    pub(crate) fn read(run: &Run) -> Result<Self, StoreError> {
+        let mut names = Self::default();
+        names.read_texts(&run.read(&STRINGS)?).ok_or_else(|| broken(run, &STRINGS))?;
+        names.read_contexts(&run.read(&CONTEXTS)?).ok_or_else(|| broken(run, &CONTEXTS))?;
+        if names.contexts.is_empty() {
+            names.add_root();
+        }
+        Ok(names)
+    }
+
+    fn add_root(&mut self) {
+        let name = self.text(ROOT_NAME);
+        self.contexts.push(Context { parent: None, depth: 0, kind: NodeKind::Root, name });
+    }
+
+    fn read_texts(&mut self, rows: &RecordBatch) -> Option<()> {
+        let ids = rows.column(0).as_primitive::<UInt32Type>();
+        let texts = rows.column(1).as_string::<i32>();
+        for (&id, text) in ids.values().iter().zip(texts) {
+            (self.text(text?) == id).then_some(())?;
+        }
+        Some(())
+    }
+
+    fn read_contexts(&mut self, rows: &RecordBatch) -> Option<()> {
+        let ids = rows.column(0).as_primitive::<UInt32Type>();
+        let parents = rows.column(1).as_primitive::<UInt32Type>();
+        let kinds = rows.column(3).as_string::<i32>();
+        let names = rows.column(4).as_primitive::<UInt32Type>();
+        for (row, &id) in ids.values().iter().enumerate() {
+            let kind = NodeKind::ALL.into_iter().find(|kind| kind.as_str() == kinds.value(row))?;
+            let name = names.value(row);
+            (id as usize == self.contexts.len() && (name as usize) < self.texts.len())
+                .then_some(())?;
+            if kind == NodeKind::Root {
+                self.contexts.push(Context { parent: None, depth: 0, kind, name });
+            } else {
+                let parent = parents.value(row);
+                (parent < id).then_some(())?;
+                self.context(parent, kind, name);
+            }
+        }
+        Some(())
+    }
+
+    /// The id of a text.
+    pub(crate) fn text(&mut self, text: &str) -> u32 {
+        let Self { texts, text_ids, hasher, .. } = self;
+        let hash = hasher.hash_one(text);
+        if let Some(&id) = text_ids.find(hash, |&id| *texts[id as usize] == *text) {
+            return id;
+        }
+        let id = texts.len() as u32;
+        texts.push(text.into());
+        text_ids.insert_unique(hash, id, |&id| hasher.hash_one(&*texts[id as usize]));
+        id
+    }
+
+    /// The id of a context below another one.
+    pub(crate) fn context(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
+        let next = self.contexts.len() as u32;
+        let id = *self.context_ids.entry((parent, kind, name)).or_insert(next);
+        if id == next {
+            let depth = self.contexts[parent as usize].depth + 1;
+            self.contexts.push(Context { parent: Some(parent), depth, kind, name });
+        }
+        id
+    }
+
+    /// The context around one; the root has none.
+    pub(crate) fn parent(&self, context: u32) -> Option<u32> {
+        self.contexts[context as usize].parent
+    }
+
+    /// The name of a context.
+    pub(crate) fn name(&self, context: u32) -> u32 {
+        self.contexts[context as usize].name
+    }
+
+    /// How many texts there are: the next one's id.
+    pub(crate) fn text_count(&self) -> u32 {
+        self.texts.len() as u32
+    }
+
+    /// How many contexts there are: the next one's id.
+    pub(crate) fn context_count(&self) -> u32 {
+        self.contexts.len() as u32
+    }
+
+    /// The rows of texts from this id on.
+    pub(crate) fn text_columns(&self, first: u32) -> Vec<ArrayRef> {
+        let new = self.texts[first as usize..].iter();
+        vec![ids(first..self.text_count()), texts(new.map(|text| &**text))]
+    }
+
+    /// The rows of contexts from this id on.
+    pub(crate) fn context_columns(&self, first: u32) -> Vec<ArrayRef> {
+        let new = self.contexts[first as usize..].iter();
+        vec![
+            ids(first..self.context_count()),
+            maybe_ids(new.clone().map(|context| context.parent)),
+            ids(new.clone().map(|context| context.depth)),
+            texts(new.clone().map(|context| context.kind.as_str())),
+            ids(new.map(|context| context.name)),
+        ]
+    }
+}
+
+fn broken(run: &Run, table: &Table) -> StoreError {
+    StoreError::Part {
+        run: run.path().to_owned(),
+        part: format!("tables/{}", table.name),
+        reason: "its rows do not have the ids that this program gives".to_owned(),
+    }
+}

@@ -1,0 +1,159 @@
+//! The parts that a collection or an import writes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use marey_model::table::Table;
+
+use crate::row::Row;
+use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
+
+/// The parts that are written in a collection or an import.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) run: PathBuf,
+    /// The next free number of a part.
+    next: Arc<AtomicU32>,
+    /// Whether a part is on the disk when it is finished.
+    is_durable: bool,
+    /// Each with the process that its rows are of, if they are of one.
+    pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
+}
+
+impl Parts {
+    /// Of a run in which numbers are free from `next` on.
+    pub(crate) fn new(run: &Path, next: u32, is_durable: bool) -> Self {
+        let next = Arc::new(AtomicU32::new(next));
+        Self { run: run.to_owned(), next, is_durable, written: Vec::new() }
+    }
+
+    /// Others of the same run, for another thread.
+    pub(crate) fn beside(&self) -> Self {
+        let Self { run, next, is_durable, .. } = self;
+        Self {
+            run: run.clone(),
+            next: Arc::clone(next),
+            is_durable: *is_durable,
+            written: Vec::new(),
+        }
+    }
+
+    /// The next free number.
+    pub(crate) fn next(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+}
+
+/// A part that is made when its first rows come.
+pub(crate) struct LazyPart {
+    table: &'static Table,
+    writer: Option<PartWriter>,
+}
+
+impl fmt::Debug for LazyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyPart").field("table", &self.table.name).finish_non_exhaustive()
+    }
+}
+
+impl LazyPart {
+    pub(crate) const fn new(table: &'static Table) -> Self {
+        Self { table, writer: None }
+    }
+
+    /// Appends rows, as the table's columns.
+    pub(crate) fn write(
+        &mut self,
+        columns: Vec<ArrayRef>,
+        parts: &mut Parts,
+    ) -> Result<(), StoreError> {
+        let batch = RecordBatch::try_new(arrow_schema(self.table), columns).map_err(|source| {
+            StoreError::Arrow { run: parts.run.clone(), table: self.table.name, source }
+        })?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let number = parts.next.fetch_add(1, Ordering::Relaxed);
+                none.insert(PartWriter::create(&parts.run, self.table, number)?)
+            }
+        };
+        writer.write(&batch)
+    }
+
+    /// Ends the part, if it has rows.
+    pub(crate) fn finish(self, process: Option<u32>, parts: &mut Parts) -> Result<(), StoreError> {
+        if let Some(writer) = self.writer {
+            let part = if parts.is_durable { writer.finish() } else { writer.finish_in_cache() };
+            parts.written.push((part?, process));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a part at once.
+pub(crate) fn write(
+    table: &'static Table,
+    columns: Vec<ArrayRef>,
+    process: Option<u32>,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(table);
+    part.write(columns, parts)?;
+    part.finish(process, parts)
+}
+
+/// Rows of a table on their way to a part.
+pub(crate) struct RowPart<R: Row> {
+    part: LazyPart,
+    columns: R::Columns,
+    waiting: usize,
+    /// What is added to all moments.
+    shift_nanos: i64,
+}
+
+impl<R: Row> RowPart<R> {
+    pub(crate) fn new(shift_nanos: i64) -> Self {
+        let part = LazyPart::new(R::TABLE);
+        Self { part, columns: R::Columns::default(), waiting: 0, shift_nanos }
+    }
+
+    pub(crate) fn push(&mut self, row: &R, parts: &mut Parts) -> Result<(), StoreError> {
+        row.append(&mut self.columns);
+        self.waiting += 1;
+        if self.waiting == BATCH_ROWS { self.write(parts) } else { Ok(()) }
+    }
+
+    pub(crate) fn finish(mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        self.write(parts)?;
+        self.part.finish(None, parts)
+    }
+
+    fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        self.waiting = 0;
+        let columns = R::finish(&mut self.columns);
+        self.part.write(shifted(R::TABLE, columns, self.shift_nanos), parts)
+    }
+}
+
+/// Rows that are written at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// The columns with something added to every moment.
+fn shifted(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {
+    if nanos != 0 {
+        for (column, array) in table.columns.iter().zip(&mut columns) {
+            if column.is_moment() {
+                let moved = array.as_primitive::<Int64Type>();
+                *array = Arc::new(moved.unary::<_, Int64Type>(|at| at.saturating_add(nanos)));
+            }
+        }
+    }
+    columns
+}

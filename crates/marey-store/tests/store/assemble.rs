@@ -1,0 +1,424 @@
+//! From the events of foreign files to a run, and back out by [`Reader`].
+
+use std::path::Path;
+
+use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::table::stored;
+use marey_store::row::{
+    ActivityKind, Args, GpuActivity, Instant, InstantScope, Metric, Sample, Span, Step,
+};
+use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Slice, Window};
+use proptest::prelude::*;
+
+/// A slice of a thread with a name.
+fn slice(thread_id: u32, start_nanos: i64, duration_nanos: i64, name_id: u32) -> Slice {
+    Slice {
+        thread_id,
+        start_nanos,
+        duration_nanos,
+        order: 0,
+        kind: NodeKind::Scope,
+        name_id,
+        step: None,
+        is_open: false,
+        category_id: None,
+        correlation_id: None,
+        external_id: None,
+        args: Args::default(),
+    }
+}
+
+fn kernel(start_nanos: i64, name_id: u32) -> GpuActivity {
+    GpuActivity {
+        start_nanos,
+        duration_nanos: 10,
+        process_id: 0,
+        device: 0,
+        stream: 7,
+        kind: ActivityKind::Kernel,
+        name_id,
+        context_id: None,
+        correlation_id: None,
+        graph_node_id: None,
+        grid: Some([1, 2, 3]),
+        block: None,
+        registers: Some(40),
+        shared_bytes: None,
+        bytes: None,
+        category_id: None,
+        external_id: None,
+        args: Args::default(),
+    }
+}
+
+/// An assembler with a process and a thread, both 0.
+fn assembler(folder: &Path) -> Assembler {
+    let mut run = Assembler::new(folder);
+    let process = run.process(NewProcess { pid: 12, is_complete: true, ..NewProcess::default() });
+    assert_eq!((process, run.thread(process, 34, "main")), (0, 0));
+    run
+}
+
+fn all(run: &Run) -> Reader<'_> {
+    Reader::new(run, Window::default()).unwrap()
+}
+
+fn spans(reader: &Reader) -> Vec<Span> {
+    reader.rows::<Span>().unwrap().map(Result::unwrap).collect()
+}
+
+fn path(reader: &Reader, context: u32) -> String {
+    let names = reader.path(context).into_iter();
+    let names: Vec<_> = names.map(|id| reader.text(reader.context(id).name_id)).collect();
+    names.join("/")
+}
+
+#[test]
+fn slices_nest_by_their_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let other = run.thread(0, 35, "other");
+    let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text(name));
+    // Out of order, and those with the same times by their order alone.
+    run.add_slice(Slice { order: 2, ..slice(0, 10, 20, names[2]) }).unwrap();
+    run.add_slice(Slice { order: 1, ..slice(0, 10, 20, names[1]) }).unwrap();
+    run.add_slice(slice(0, 0, 100, names[0])).unwrap();
+    // Overlaps `b` without being inside: it is beside it, and `b` is over.
+    run.add_slice(slice(0, 25, 20, names[3])).unwrap();
+    run.add_slice(slice(0, 26, 1, names[4])).unwrap();
+    // What begins where another ends follows it.
+    run.add_slice(slice(0, 100, 0, names[5])).unwrap();
+    run.add_slice(slice(other, 5, 5, names[5])).unwrap();
+    assert_eq!(run.events(), 7);
+    assert_eq!(run.finish(None).unwrap().events, 7);
+
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let rows: Vec<_> = spans(&reader)
+        .into_iter()
+        .map(|span| (path(&reader, span.context_id), span.thread_id, span.children_nanos))
+        .collect();
+    let expected = [
+        ("a", 0, 40),
+        ("f", other, 0),
+        ("a/b", 0, 20),
+        ("a/b/c", 0, 0),
+        ("a/d", 0, 1),
+        ("a/d/e", 0, 0),
+        ("f", 0, 0),
+    ];
+    let mut expected: Vec<_> = expected
+        .into_iter()
+        .map(|(path, thread, nanos)| (path.to_owned(), thread, nanos))
+        .collect();
+    let mut rows = rows;
+    rows.sort();
+    expected.sort();
+    assert_eq!(rows, expected);
+
+    let mut by_thread = Vec::new();
+    let each = |span: &Span| {
+        by_thread.push(path(&reader, span.context_id));
+        Ok::<(), marey_store::StoreError>(())
+    };
+    reader.spans_by_thread().unwrap().for_each(each).unwrap();
+    assert_eq!(by_thread, ["a", "a/b", "a/b/c", "a/d", "a/d/e", "f", "f"]);
+}
+
+#[test]
+fn activities_know_where_they_were_launched() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text(name));
+    let given = run.context(Assembler::ROOT, NodeKind::Frame, op);
+    run.add_slice(Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
+    let call =
+        Slice { correlation_id: Some(9), kind: NodeKind::Runtime, ..slice(0, 10, 5, launch) };
+    run.add_slice(call).unwrap();
+    // A graph launch has many.
+    for start in [50, 60] {
+        run.add_gpu_activity(GpuActivity { correlation_id: Some(9), ..kernel(start, gemm) })
+            .unwrap();
+    }
+    run.add_gpu_activity(GpuActivity { external_id: Some(5), ..kernel(70, gemm) }).unwrap();
+    run.add_gpu_activity(GpuActivity { context_id: Some(given), ..kernel(80, gemm) }).unwrap();
+    run.add_gpu_activity(GpuActivity { correlation_id: Some(1), ..kernel(90, gemm) }).unwrap();
+    run.rest().unwrap();
+    let assembled = run.finish(None).unwrap();
+    assert_eq!(assembled.losses[&LossCause::UnmatchedActivity], 1);
+
+    let run = Run::open(folder.path()).unwrap();
+    assert_eq!(run.manifest().losses["unmatched_activities"], 1);
+    let reader = all(&run);
+    let rows: Vec<GpuActivity> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let contexts = rows
+        .iter()
+        .map(|row| row.context_id.map(|id| (path(&reader, id), reader.context(id).kind)));
+    let at = |kind| Some(("aten::mm".to_owned(), kind));
+    let (scope, frame) = (at(NodeKind::Scope), at(NodeKind::Frame));
+    assert_eq!(contexts.collect::<Vec<_>>(), [scope.clone(), scope.clone(), scope, frame, None]);
+    assert_eq!((rows[0].grid, rows[0].block), (Some([1, 2, 3]), None));
+}
+
+#[test]
+fn arguments_are_stored_once_and_come_back_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let name = run.text("op");
+    let mut new = NewArgs::default();
+    for number in 0..10 {
+        new.clear();
+        new.int("Ev Idx", number);
+        new.text("type", "a#b");
+        let args = run.args(&mut new).unwrap();
+        assert_eq!(args.text_id, Some(0));
+        run.add_slice(Slice { args, ..slice(0, number, 1, name) }).unwrap();
+    }
+    new.clear();
+    assert_eq!(run.args(&mut new).unwrap(), Args::default());
+    run.rest().unwrap();
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    assert_eq!(run.read(&stored::ARGS).unwrap().num_rows(), 1);
+    let reader = all(&run);
+    for (number, span) in spans(&reader).iter().enumerate() {
+        let mut json = String::new();
+        reader.args(&span.args, &mut json);
+        assert_eq!(json, format!(r#"{{"Ev Idx":{number},"type":"a#b"}}"#));
+    }
+}
+
+#[test]
+fn every_moment_is_shifted_and_no_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let name = run.text("step");
+    run.add_slice(Slice { kind: NodeKind::Step, step: Some(7), ..slice(0, 100, 10, name) })
+        .unwrap();
+    run.add_slice(Slice { kind: NodeKind::Step, ..slice(0, 110, 10, name) }).unwrap();
+    run.add_gpu_activity(kernel(105, name)).unwrap();
+    run.add_instant(Instant {
+        time_nanos: 107,
+        process_id: 0,
+        thread_id: None,
+        scope: InstantScope::Global,
+        name_id: name,
+        category_id: None,
+        args: Args::default(),
+    })
+    .unwrap();
+    run.finish(Some(1_000)).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    assert_eq!(
+        spans(&reader)
+            .iter()
+            .map(|span| (span.start_nanos, span.duration_nanos))
+            .collect::<Vec<_>>(),
+        [(1100, 10), (1110, 10)]
+    );
+    let steps: Vec<Step> = reader.rows().unwrap().map(Result::unwrap).collect();
+    assert_eq!(
+        steps.iter().map(|step| (step.start_nanos, step.number)).collect::<Vec<_>>(),
+        [(1100, 7), (1110, 8)]
+    );
+    let activity: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
+    assert_eq!((activity.start_nanos, activity.duration_nanos), (1105, 10));
+    let instant: Instant = reader.rows().unwrap().next().unwrap().unwrap();
+    assert_eq!(instant.time_nanos, 1107);
+    let process = reader.process(0).unwrap();
+    assert_eq!((process.start_nanos, process.end_nanos), (1100, 1120));
+    let entry = &run.manifest().processes[0];
+    assert_eq!((entry.start_unix_nanos, entry.end_unix_nanos, entry.pid), (1100, 1120, 12));
+}
+
+#[test]
+fn samples_add_up_in_what_is_around_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let [main, work, cpu, count] =
+        ["main", "work", "cpu (ns)", "samples"].map(|name| run.text(name));
+    let outer = run.context(Assembler::ROOT, NodeKind::Frame, main);
+    let inner = run.context(outer, NodeKind::Frame, work);
+    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: Some(cpu) });
+    let sample = |context_id, name_id, value| Sample {
+        process_id: 0,
+        thread_id: None,
+        context_id,
+        name_id,
+        time_nanos: None,
+        value: MetricValue::Int(value),
+        args: Args::default(),
+    };
+    for (context, nanos, samples) in [(inner, 30, 3), (outer, 10, 1), (inner, 20, 2)] {
+        run.add_sample(sample(context, cpu, nanos)).unwrap();
+        run.add_sample(sample(context, count, samples)).unwrap();
+    }
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let rollups = run.read(&stored::ROLLUPS).unwrap();
+    let column = |name: &str| {
+        let column = rollups.column(stored::ROLLUPS.position(name).unwrap());
+        arrow::compute::cast(column, &arrow::datatypes::DataType::Int64).unwrap()
+    };
+    let numbers = |name: &str| {
+        use arrow::array::AsArray;
+        column(name).as_primitive::<arrow::datatypes::Int64Type>().values().to_vec()
+    };
+    let mut sums: Vec<_> = (0..rollups.num_rows())
+        .map(|row| {
+            (
+                numbers("context_id")[row],
+                numbers("count")[row],
+                numbers("total_nanos")[row],
+                numbers("self_nanos")[row],
+            )
+        })
+        .collect();
+    sums.sort_unstable();
+    assert_eq!(sums, [(outer.into(), 6, 60, 10), (inner.into(), 5, 50, 50)]);
+    assert_eq!(all(&run).rows::<Sample>().unwrap().count(), 6);
+}
+
+#[test]
+fn a_window_has_what_reaches_into_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let process = run.process(NewProcess { pid: 13, ..NewProcess::default() });
+    let thread = run.thread(process, 1, "");
+    let name = run.text("x");
+    for start in [0, 10, 20, 30] {
+        run.add_slice(slice(0, start, 10, name)).unwrap();
+        run.add_slice(slice(thread, start, 0, name)).unwrap();
+    }
+    let context_id = Assembler::ROOT;
+    let value = MetricValue::Float(1.5);
+    let metric = Metric {
+        time_nanos: 15,
+        thread_id: thread,
+        context_id,
+        name_id: name,
+        sessions: 0,
+        phase: 0,
+        value,
+    };
+    run.add_metric(metric).unwrap();
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let starts = |window: Window| {
+        let reader = Reader::new(&run, window).unwrap();
+        let metrics = reader.rows::<Metric>().unwrap().count();
+        let spans = spans(&reader).iter().map(|s| (s.thread_id, s.start_nanos)).collect::<Vec<_>>();
+        (spans, metrics, reader.processes().count(), reader.threads().count())
+    };
+    let window = Window { from_nanos: 15, until_nanos: 30, processes: None };
+    assert_eq!(starts(window.clone()), (vec![(0, 10), (0, 20), (thread, 20)], 1, 2, 2));
+    let one = Window { processes: Some([process].into()), ..window };
+    assert_eq!(starts(one), (vec![(thread, 20)], 1, 1, 1));
+    let (spans, ..) = starts(Window { processes: Some([0].into()), ..Window::default() });
+    assert_eq!(spans.len(), 4);
+}
+
+/// A tree of slices: how long it is alone, and what is inside it.
+#[derive(Clone, Debug)]
+struct Tree {
+    own_nanos: i64,
+    inside: Vec<Tree>,
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let leaf = (1_i64..50).prop_map(|own_nanos| Tree { own_nanos, inside: Vec::new() });
+    leaf.prop_recursive(5, 60, 6, |inner| {
+        (0_i64..50, prop::collection::vec(inner, 1..6))
+            .prop_map(|(own_nanos, inside)| Tree { own_nanos, inside })
+    })
+}
+
+/// The slices of a tree that begins at a moment: `(start, duration, children, path)`, outer first.
+fn flatten(tree: &Tree, start: i64, around: &str, out: &mut Vec<(i64, i64, i64, String)>) -> i64 {
+    let path = format!("{around}/{}", out.len());
+    let at = out.len();
+    out.push((start, 0, 0, path.clone()));
+    let mut end = start;
+    for inner in &tree.inside {
+        end += flatten(inner, end, &path, out);
+    }
+    out[at].2 = end - start;
+    out[at].1 = end - start + tree.own_nanos;
+    out[at].1
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn trees_come_back_from_their_slices(trees in prop::collection::vec(tree(), 1..3), seed in any::<u64>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = assembler(folder.path());
+        let mut expected = Vec::new();
+        for (number, tree) in (0..).zip(&trees) {
+            let thread = run.thread(0, number, "t");
+            let mut slices = Vec::new();
+            flatten(tree, 1_000, "", &mut slices);
+            let mut order: Vec<usize> = (0..slices.len()).collect();
+            order.sort_by_key(|&at| (at as u64).wrapping_mul(seed | 1));
+            for at in order {
+                let (start, duration, _, path) = &slices[at];
+                let name = run.text(path.rsplit('/').next().unwrap());
+                run.add_slice(Slice { order: at as u64, ..slice(thread, *start, *duration, name) }).unwrap();
+            }
+            expected.extend(slices.into_iter().map(|row| (thread, row)));
+        }
+        run.finish(None).unwrap();
+        let run = Run::open(folder.path()).unwrap();
+        let reader = all(&run);
+        let mut found: Vec<_> = spans(&reader)
+            .into_iter()
+            .map(|span| {
+                let path = format!("/{}", path(&reader, span.context_id));
+                (span.thread_id, (span.start_nanos, span.duration_nanos, span.children_nanos, path))
+            })
+            .collect();
+        found.sort();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn any_slices_become_spans_that_add_up(
+        slices in prop::collection::vec((0_u32..3, -50_i64..50, 0_i64..60), 0..80),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = assembler(folder.path());
+        run.thread(0, 1, "");
+        run.thread(0, 2, "");
+        let name = run.text("x");
+        for &(thread, start, duration) in &slices {
+            run.add_slice(slice(thread, start, duration, name)).unwrap();
+        }
+        run.finish(None).unwrap();
+        let run = Run::open(folder.path()).unwrap();
+        let reader = all(&run);
+        let spans = spans(&reader);
+        let mut found: Vec<_> =
+            spans.iter().map(|s| (s.thread_id, s.start_nanos, s.duration_nanos)).collect();
+        let mut given = slices;
+        found.sort_unstable();
+        given.sort_unstable();
+        prop_assert_eq!(found, given);
+        let children: i64 = spans.iter().map(|span| span.children_nanos).sum();
+        let total: i64 = spans.iter().map(|span| span.duration_nanos).sum();
+        let outermost = spans.iter().filter(|span| reader.context(span.context_id).depth == 1);
+        let outermost: i64 = outermost.map(|span| span.duration_nanos).sum();
+        prop_assert!(spans.iter().all(|span| (0..=span.duration_nanos).contains(&span.children_nanos)));
+        // Less where slices that overlap are inside one that is shorter than they are together.
+        prop_assert!(children <= total - outermost);
+    }
+}

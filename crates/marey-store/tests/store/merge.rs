@@ -1,0 +1,138 @@
+//! Several runs as one.
+
+use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
+use marey_store::row::{Metadata, Span};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, StoreError, Window, merge};
+
+/// A run of one process with these spans inside each other.
+fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess { pid, rank: Some(pid as u32), ..NewProcess::default() });
+    let thread_id = run.thread(process, pid * 10, "main");
+    let mut new = marey_model::args::NewArgs::default();
+    for (depth, name) in (0..).zip(names) {
+        new.clear();
+        new.int("depth", depth);
+        new.text("name", name);
+        let args = run.args(&mut new).unwrap();
+        let name_id = run.text(name);
+        run.add_slice(Slice {
+            thread_id,
+            start_nanos: pid + depth,
+            duration_nanos: 100 - 2 * depth,
+            order: 0,
+            kind: NodeKind::Operator,
+            name_id,
+            step: None,
+            is_open: false,
+            category_id: Some(name_id),
+            correlation_id: None,
+            external_id: None,
+            args,
+        })
+        .unwrap();
+    }
+    let metadata = Metadata {
+        process_id: process,
+        thread_id: Some(thread_id),
+        key: "k".into(),
+        value: "1".into(),
+    };
+    run.add_metadata(metadata).unwrap();
+    run.lose(process, LossCause::Unsupported, 2);
+    run.finish(None).unwrap();
+    let opened = Run::open(folder.path()).unwrap();
+    (folder, opened)
+}
+
+/// What a run says of its spans, without ids.
+fn said(run: &Run) -> Vec<String> {
+    let reader = Reader::new(run, Window::default()).unwrap();
+    let spans = reader.rows::<Span>().unwrap().map(Result::unwrap);
+    let mut said: Vec<_> = spans
+        .map(|span| {
+            let thread = reader.thread(span.thread_id).unwrap();
+            let process = reader.process(thread.process_id).unwrap();
+            let path: Vec<_> = reader
+                .path(span.context_id)
+                .into_iter()
+                .map(|id| reader.text(reader.context(id).name_id))
+                .collect();
+            let mut args = String::new();
+            reader.args(&span.args, &mut args);
+            format!(
+                "{} {} {:?} {} {path:?} {} {:?} {args}",
+                span.start_nanos,
+                process.pid,
+                process.rank,
+                thread.os_id,
+                reader.text(span.name_id),
+                span.category_id.map(|id| reader.text(id)),
+            )
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+#[test]
+fn runs_say_together_what_each_said() {
+    let (_folder_1, first) = run(1, &["step", "forward", "mm"]);
+    let (_folder_2, second) = run(2, &["init", "step", "forward", "relu"]);
+    let mut expected = said(&first);
+    expected.extend(said(&second));
+    expected.sort();
+
+    let out = tempfile::tempdir().unwrap();
+    merge(&[first, second], out.path()).unwrap();
+    let merged = Run::open(out.path()).unwrap();
+    assert_eq!(said(&merged), expected);
+    assert_eq!(merged.manifest().losses["unsupported_events"], 4);
+    assert_eq!(
+        merged.manifest().processes.iter().map(|p| (p.id, p.pid)).collect::<Vec<_>>(),
+        [(0, 1), (1, 2)]
+    );
+    let reader = Reader::new(&merged, Window::default()).unwrap();
+    // No text stands twice.
+    let strings = merged.read(&marey_model::table::stored::STRINGS).unwrap().num_rows();
+    assert_eq!(strings, 6);
+    let metadata: Vec<Metadata> = reader.rows().unwrap().map(Result::unwrap).collect();
+    assert_eq!(
+        metadata.iter().map(|row| (row.process_id, row.thread_id)).collect::<Vec<_>>(),
+        [(0, Some(0)), (1, Some(1))]
+    );
+
+    // Merged again, it still does.
+    let (_folder_3, third) = run(3, &["mm"]);
+    expected.extend(said(&third));
+    expected.sort();
+    let again = tempfile::tempdir().unwrap();
+    merge(&[merged, third], again.path()).unwrap();
+    assert_eq!(said(&Run::open(again.path()).unwrap()), expected);
+}
+
+#[test]
+fn ids_without_rows_are_refused() {
+    let (folder, _) = run(1, &["step"]);
+    let path = folder.path().join("tables/strings");
+    let (other, _) = run(2, &[]);
+    let part = |folder: &std::path::Path| {
+        std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
+    };
+    let (own, short) = (part(&path), part(&other.path().join("tables/strings")));
+    let manifest = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
+    let rows_of = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
+    let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    manifest["tables"]["strings"][0]["rows"] = 1.into();
+    manifest["tables"]["strings"][0]["bytes"] = rows_of(&short).into();
+    std::fs::copy(short, own).unwrap();
+    std::fs::write(folder.path().join("manifest.json"), manifest.to_string()).unwrap();
+    let broken = Run::open(folder.path()).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let error = merge(&[broken], out.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Part { .. }), "{error}");
+    assert!(error.to_string().contains("ids that the run has no rows for"), "{error}");
+    assert!(Run::open(out.path()).is_err());
+}

@@ -1,0 +1,204 @@
+//! What of a run is written.
+
+use std::collections::{BTreeSet, HashSet};
+use std::str::FromStr;
+
+use marey_store::row::Step;
+use marey_store::{Reader, Run, Window};
+
+use crate::output::Failure;
+
+/// A stretch of the time of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// What ends at or after the one and begins before the other; `None` is no limit.
+    Times {
+        /// What ends before is left out.
+        from: Option<Moment>,
+        /// What begins there or later is left out.
+        to: Option<Moment>,
+    },
+    /// From the start of a training step to the end of another one, both included.
+    Steps {
+        /// Number of the first.
+        first: u32,
+        /// Number of the last; later ones than there are do no harm.
+        last: u32,
+    },
+}
+
+/// A moment as a user names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// In nanoseconds since the run began.
+    SinceStart(i64),
+    /// In nanoseconds since 1970.
+    Since1970(i64),
+}
+
+impl FromStr for Moment {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const UNITS: [(&str, f64); 6] =
+            [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
+        const WRONG: &str = "not a time such as `1.5s` or `200ms`, nor nanoseconds since 1970";
+        if let Ok(nanos) = text.parse() {
+            return Ok(Self::Since1970(nanos));
+        }
+        let unit = UNITS.iter().find_map(|(unit, nanos)| Some((text.strip_suffix(unit)?, nanos)));
+        let Some((number, nanos)) = unit else { return Err(WRONG) };
+        match number.trim_end().parse::<f64>() {
+            Ok(number) if number.is_finite() => {
+                Ok(Self::SinceStart((number * nanos).round() as i64))
+            }
+            _ => Err(WRONG),
+        }
+    }
+}
+
+/// Reads `10`, `10:12`, `10:` or `:12`.
+pub(super) fn steps(text: &str) -> Result<(u32, u32), String> {
+    let number = |text: &str| text.parse().ok();
+    let range = match text.split_once(':') {
+        None => number(text).map(|step| (step, step)),
+        Some((first, "")) => number(first).map(|first| (first, u32::MAX)),
+        Some(("", last)) => number(last).map(|last| (0, last)),
+        Some((first, last)) => number(first).zip(number(last)),
+    };
+    let range = range.filter(|(first, last)| first <= last);
+    range.ok_or_else(|| "not steps such as `10`, `10:12`, `10:` or `:12`".to_owned())
+}
+
+/// Reads `0,2-3`.
+pub(super) fn numbers(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
+    const MAX_NUMBERS: u32 = 1 << 20;
+    let wrong = || format!("`{text}` are no numbers such as `0,2-3`");
+    let mut numbers = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
+            (Ok(first), Ok(last)) if first <= last && last - first < MAX_NUMBERS => {
+                numbers.extend(first..=last);
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(numbers.into_iter().collect())
+}
+
+/// What of a run is written.
+pub(super) fn of(run: &Run, span: &Span, ranks: Option<&[u32]>) -> Result<Window, Failure> {
+    let processes = ranks.map(|ranks| processes(run, ranks)).transpose()?;
+    let (from_nanos, until_nanos) = match *span {
+        Span::Times { from, to } => times(run, from, to)?,
+        Span::Steps { first, last } => time_of_steps(run, processes.as_ref(), first, last)?,
+    };
+    Ok(Window { from_nanos, until_nanos, processes })
+}
+
+/// The processes of these ranks, all of which must be there.
+fn processes(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
+    let processes = &run.manifest().processes;
+    let known: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();
+    if let Some(rank) = ranks.iter().find(|rank| !known.contains(rank)) {
+        let message = format!("the run has no rank {rank}");
+        let hint = match (known.first(), known.last()) {
+            (Some(first), Some(last)) if first == last => format!("its rank is {first}"),
+            (Some(first), Some(last)) => format!("its ranks are from {first} to {last}"),
+            _ => "its processes have no ranks".to_owned(),
+        };
+        return Err(Failure { message, hint: Some(hint) });
+    }
+    let is_wanted = |rank: Option<u32>| rank.is_some_and(|rank| ranks.contains(&rank));
+    Ok(processes.iter().filter(|one| is_wanted(one.rank)).map(|one| one.id).collect())
+}
+
+fn times(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i64), Failure> {
+    let starts = run.manifest().processes.iter().map(|process| process.start_unix_nanos);
+    let start = starts.min().unwrap_or(0);
+    let nanos = |moment| match moment {
+        Moment::SinceStart(nanos) => start.saturating_add(nanos),
+        Moment::Since1970(nanos) => nanos,
+    };
+    let (from, to) = (from.map_or(i64::MIN, nanos), to.map_or(i64::MAX, nanos));
+    if from < to {
+        return Ok((from, to));
+    }
+    Err(Failure { message: "--from is not before --to".to_owned(), hint: None })
+}
+
+fn time_of_steps(
+    run: &Run,
+    processes: Option<&HashSet<u32>>,
+    first: u32,
+    last: u32,
+) -> Result<(i64, i64), Failure> {
+    let window = Window { processes: processes.cloned(), ..Window::default() };
+    let reader = Reader::new(run, window).map_err(Failure::from)?;
+    let mut numbers: Option<(u32, u32)> = None;
+    let mut time: Option<(i64, i64)> = None;
+    for step in reader.rows::<Step>().map_err(Failure::from)? {
+        let Step { start_nanos, duration_nanos, number, .. } = step.map_err(Failure::from)?;
+        let (min, max) = numbers.unwrap_or((number, number));
+        numbers = Some((min.min(number), max.max(number)));
+        if (first..=last).contains(&number) {
+            let end_nanos = start_nanos.saturating_add(duration_nanos);
+            let (start, end) = time.unwrap_or((start_nanos, end_nanos));
+            time = Some((start.min(start_nanos), end.max(end_nanos)));
+        }
+    }
+    time.ok_or_else(|| Failure {
+        message: "the run has none of these steps".to_owned(),
+        hint: Some(match numbers {
+            Some((min, max)) => format!("its steps are from {min} to {max}"),
+            None => "it has no steps at all".to_owned(),
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_have_units_or_are_since_1970() {
+        use Moment::{Since1970, SinceStart};
+        for (text, moment) in [
+            ("1.5s", SinceStart(1_500_000_000)),
+            ("200ms", SinceStart(200_000_000)),
+            ("3 us", SinceStart(3_000)),
+            ("3µs", SinceStart(3_000)),
+            ("2min", SinceStart(120_000_000_000)),
+            ("7ns", SinceStart(7)),
+            ("1700000000000000000", Since1970(1_700_000_000_000_000_000)),
+        ] {
+            assert_eq!(text.parse(), Ok(moment), "{text}");
+        }
+        for text in ["", "s", "x", "1.5", "1h", "infs", "nans"] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_are_one_or_a_range() {
+        for (text, range) in
+            [("10", (10, 10)), ("10:12", (10, 12)), ("10:", (10, u32::MAX)), (":3", (0, 3))]
+        {
+            assert_eq!(steps(text), Ok(range), "{text}");
+        }
+        for text in ["", ":", "a", "12:10", "1:2:3", "-1"] {
+            assert!(steps(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_numbers_and_ranges() {
+        for (text, expected) in [("0", &[0][..]), ("0,2-3", &[0, 2, 3]), ("3, 1,1", &[1, 3])] {
+            assert_eq!(&*numbers(text).unwrap(), expected, "{text}");
+        }
+        for text in ["", "a", "3-1", "1,", "-1", "0-4294967295"] {
+            assert!(numbers(text).is_err(), "{text}");
+        }
+    }
+}

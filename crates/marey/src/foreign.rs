@@ -1,0 +1,91 @@
+//! Files of other formats on their way into a run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use marey_formats::{Format, ImportError, ImportWarning, Imported};
+use marey_model::loss::LossCause;
+
+use crate::output::Failure;
+use crate::progress::Progress;
+use crate::text::{Grouped, printable, quoted};
+
+/// Stands for stdin in place of a file.
+pub(crate) const STDIN: &str = "-";
+
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Makes a run of files at a path where nothing is.
+pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
+    let files: Vec<PathBuf> = files.iter().map(|file| source(file).to_owned()).collect();
+    let lengths = files.iter().filter_map(|file| fs::metadata(file).ok());
+    let mut bar = Progress::of_importing(lengths.map(|metadata| metadata.len()).sum());
+    let read_bytes = Arc::new(AtomicU64::new(0));
+    let waiting = thread::current();
+    let imported = thread::scope(|scope| {
+        let import = scope.spawn(|| {
+            let imported = marey_formats::import(&files, out, &read_bytes);
+            waiting.unpark();
+            imported
+        });
+        while !import.is_finished() {
+            thread::park_timeout(TICK);
+            bar.at(read_bytes.load(Ordering::Relaxed));
+        }
+        import.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    imported.map_err(Failure::from)
+}
+
+/// The path under which the system has the file.
+pub(crate) fn source(file: &Path) -> &Path {
+    if file == Path::new(STDIN) { Path::new("/dev/stdin") } else { file }
+}
+
+/// What was lost in the files, each in a line.
+pub fn warnings(imported: &Imported) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for file in &imported.files {
+        warnings.extend(file.warnings.iter().map(|warning| describe(&file.path, warning)));
+    }
+    if let ([file], 0) = (&imported.files[..], imported.events) {
+        let title = file.format.title();
+        warnings.push(format!("{}: there are no events in it, as {title}", quoted(&file.path)));
+    }
+    warnings
+}
+
+fn describe(file: &Path, warning: &ImportWarning) -> String {
+    let lost = match (warning.loss, warning.count) {
+        (LossCause::Truncated, _) => "what follows is left out".to_owned(),
+        (_, 1) => "1 event is left out".to_owned(),
+        (_, count) => format!("{} events are left out", Grouped(count.into())),
+    };
+    format!("{}: {} ({lost})", quoted(file), printable(&warning.first.to_string()))
+}
+
+/// What can be read.
+pub(crate) fn readable() -> String {
+    let formats = Format::ALL.iter().filter(|format| format.is_readable());
+    let names: Vec<&str> = formats.map(|format| format.as_str()).collect();
+    format!("marey reads its own runs and packs, and {}", names.join(", "))
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        let message = printable(&error.to_string()).into_owned();
+        let hint = match error {
+            ImportError::Store(error) => return error.into(),
+            // Whatever is an object in JSON seems to be a trace.
+            ImportError::Unknown { .. }
+            | ImportError::Unusable { format: Format::ChromeTrace, .. } => Some(readable()),
+            ImportError::Unusable { .. } | ImportError::Io { .. } => None,
+        };
+        Self { message, hint }
+    }
+}

@@ -1,0 +1,65 @@
+//! `marey merge`: several runs as one.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use marey_store::{Run, StoreError};
+
+use crate::import;
+use crate::new_run::NewRun;
+use crate::output::{Failure, Output, Stop};
+use crate::runs::{self, Opened};
+
+const EXAMPLES: &str = "\
+Examples:
+  marey merge rank0.marey rank1.marey -o job.marey
+  marey merge node*/train.marey.zip -o job.marey
+  marey merge train.marey trace.json.gz -o both.marey
+
+Names and calling contexts that are the same become one; times stay. Of files of other formats the
+clocks are aligned among each other, as `marey import` does.";
+
+/// Arguments of `marey merge`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct MergeArgs {
+    /// Runs, packs, and files of other formats
+    #[arg(required = true, value_name = "RUN", value_hint = ValueHint::AnyPath)]
+    runs: Vec<PathBuf>,
+
+    /// Run to write, a folder
+    #[arg(short, long, value_name = "RUN", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
+
+    /// Replace the run if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Makes the run.
+pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
+    let merged = NewRun::at(&args.output, args.force)?;
+    let folder = merged.folder();
+    let created = std::fs::create_dir(&folder).map_err(StoreError::io("create", &folder));
+    created.map_err(Failure::from)?;
+
+    let (foreign, own): (Vec<PathBuf>, Vec<PathBuf>) =
+        args.runs.iter().cloned().partition(|path| runs::is_foreign(path));
+    let mut runs: Vec<Run> = Vec::new();
+    for path in &own {
+        runs.push(open(path, output)?);
+    }
+    let mut _folder = None;
+    if !foreign.is_empty() {
+        let (run, imported, folder) = runs::import(&foreign)?;
+        import::say(&imported, output)?;
+        runs.push(run);
+        _folder = Some(folder);
+    }
+    marey_store::merge(&runs, &folder).map_err(Failure::from)?;
+    Ok(output.note(merged.publish()?.describe())?)
+}
+
+fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
+    runs::open(path, output).map(Opened::into_parts).map(|(run, _)| run)
+}

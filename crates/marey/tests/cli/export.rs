@@ -1,0 +1,254 @@
+//! `marey export`: a run as files of other formats.
+
+use std::fs;
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use insta::assert_snapshot;
+use marey_model::profile::NodeId;
+
+use crate::{BEFORE, Folder, marey, stdout, transcript};
+
+/// Sizes are the writers' matter.
+fn without_size(transcript: &str) -> String {
+    let line = |line: &str| match line.rsplit_once("`, ") {
+        Some((line, _)) if line.starts_with("wrote ") => format!("{line}`, SIZE\n"),
+        _ => format!("{line}\n"),
+    };
+    transcript.lines().map(line).collect()
+}
+
+/// Calls of a name in the file.
+fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
+    let profile = marey_formats::hatchet::read(&folder.path(file)).unwrap();
+    let at = profile.nodes.iter().position(|node| &*node.name == name)?;
+    Some(format!("{:?}", profile.metric("wall_count")?.get(NodeId(at as u32))?))
+}
+
+#[test]
+fn the_name_says_the_format_and_what_is_left_out_is_said() {
+    let folder = Folder::with_run();
+    let line = "export train.marey -o train.collapsed";
+    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
+    exit code: 0
+    --- stdout ---
+    --- stderr ---
+    warning: collapsed cannot hold 3 numbers of steps
+    warning: collapsed cannot hold 3 values of metrics
+    wrote `train.collapsed`, SIZE
+    ");
+    assert_snapshot!(fs::read_to_string(folder.path("train.collapsed")).unwrap(), @r"
+    train 34000000
+    train;step 3000000
+    train;step;forward 3000000
+    ");
+    assert_snapshot!(transcript(&mut folder.marey(line)), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `train.collapsed` is there already
+    hint: --force replaces it, -o writes another
+    ");
+    let forced = transcript(&mut folder.marey(&format!("{line} --force")));
+    assert!(forced.starts_with("exit code: 0\n"), "{forced}");
+    assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
+}
+
+#[test]
+fn every_format_is_written_and_read_again_where_it_can_be() {
+    let folder = Folder::with_run();
+    for format in marey_formats::Format::ALL.into_iter().filter(|format| format.is_writable()) {
+        let name = format.as_str();
+        let exported =
+            transcript(&mut folder.marey(&format!("export train.marey -f {name} -o {name}.out")));
+        assert!(exported.starts_with("exit code: 0\n"), "{name}: {exported}");
+        let known = marey_formats::recognise_file(&folder.path(&format!("{name}.out"))).unwrap();
+        assert!(known.is_some() || !format.is_readable(), "{name}");
+    }
+}
+
+#[test]
+fn gz_compresses_and_stdout_is_a_file() {
+    let folder = Folder::with_run();
+    let plain = transcript(&mut folder.marey("export train.marey -f csv -o -"));
+    transcript(&mut folder.marey("export train.marey -o spans.csv.gz"));
+    let mut unpacked = String::new();
+    let packed = fs::File::open(folder.path("spans.csv.gz")).unwrap();
+    GzDecoder::new(packed).read_to_string(&mut unpacked).unwrap();
+    assert!(unpacked.lines().count() > 7, "{unpacked}");
+    assert_eq!(stdout(&plain), unpacked);
+    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o -")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: stdout says no format
+    hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
+    ");
+}
+
+#[test]
+fn a_folder_gets_a_file_of_the_usual_name() {
+    let folder = Folder::with_run();
+    transcript(&mut folder.marey("merge train.marey train.marey -o job.marey"));
+    fs::create_dir(folder.path("out")).unwrap();
+    let names = |format: &str| {
+        let line = format!("export job.marey -f {format} -o out/");
+        let exported = transcript(&mut folder.marey(&line));
+        assert!(exported.starts_with("exit code: 0\n"), "{exported}");
+        let mut names: Vec<String> = Vec::new();
+        for entry in fs::read_dir(folder.path("out")).unwrap() {
+            let entry = entry.unwrap();
+            names.push(entry.file_name().into_string().unwrap());
+            fs::remove_file(entry.path()).unwrap();
+        }
+        names.sort();
+        names
+    };
+    assert_eq!(names("kineto"), ["node1_4242-0.1700000000000.pt.trace.json.gz"]);
+    assert_eq!(names("tensorboard"), ["events.out.tfevents.1700000000.node1.marey"]);
+    assert_eq!(names("speedscope"), ["job.speedscope.json"]);
+    assert_eq!(names("pprof"), ["job.pb.gz"]);
+    assert_snapshot!(transcript(&mut folder.marey("export job.marey -o out")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the name `out` says no format
+    hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
+    ");
+}
+
+#[test]
+fn a_stretch_of_time_is_written_alone() {
+    let folder = Folder::with_run();
+    // Steps begin 10, 20 and 30 ms after the start and last 1, 2 and 3 ms.
+    for (options, steps) in [
+        ("", "Int(3)"),
+        ("--steps 1", "Int(1)"),
+        ("--steps 1:", "Int(2)"),
+        ("--steps :1", "Int(2)"),
+        ("--from 15ms", "Int(2)"),
+        ("--to 0.015s", "Int(1)"),
+        ("--from 21ms --to 1700000000030000000", "Int(1)"),
+        ("--ranks 0", "Int(3)"),
+    ] {
+        let line = format!("export train.marey -o part.hatchet --force {options}");
+        let exported = transcript(&mut folder.marey(&line));
+        assert!(exported.starts_with("exit code: 0\n"), "{options}: {exported}");
+        assert_eq!(calls(&folder, "part.hatchet", "step").as_deref(), Some(steps), "{options}");
+    }
+    let refused =
+        |options| transcript(&mut folder.marey(&format!("export train.marey -o x.svg {options}")));
+    assert_snapshot!(refused("--steps 7"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the run has none of these steps
+    hint: its steps are from 0 to 2
+    ");
+    assert_snapshot!(refused("--ranks 0,5"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the run has no rank 5
+    hint: its rank is 0
+    ");
+    assert_snapshot!(refused("--from 2s --to 1s"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: --from is not before --to
+    ");
+}
+
+#[test]
+fn one_format_becomes_another() {
+    let folder = Folder::new(&[("b.hatchet", BEFORE)]);
+    let line = "export b.hatchet -o b.hatchet_msgpack";
+    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
+    exit code: 0
+    --- stdout ---
+    --- stderr ---
+    wrote `b.hatchet_msgpack`, SIZE
+    ");
+    let of_json = folder.view("-m time,count b.hatchet");
+    let of_msgpack = folder.view("-m time,count b.hatchet_msgpack");
+    assert_eq!(of_msgpack, of_json);
+}
+
+#[test]
+fn what_is_not_clear_is_asked() {
+    let folder = Folder::with_run();
+    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o train.txt")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: the name `train.txt` says no format
+    hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
+    ");
+    let unknown = transcript(&mut folder.marey("export train.marey -f xls -o x"));
+    assert!(
+        unknown.starts_with("exit code: 2\n") && unknown.contains("[possible values: kineto, ")
+    );
+    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o no/such/x.csv")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot write `no/such/x.csv`: No such file or directory (os error 2)
+    ");
+    let both = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn the_seeds_spelling_works() {
+    let folder = Folder::with_run();
+    for format in ["chrome-trace", "csv", "tensorboard"] {
+        let line = format!("export train.marey --format {format} --output out.{format}");
+        let exported = transcript(&mut folder.marey(&line));
+        assert!(exported.starts_with("exit code: 0\n"), "{exported}");
+        assert!(fs::metadata(folder.path(&format!("out.{format}"))).unwrap().len() > 0);
+    }
+}
+
+#[test]
+fn help_of_export() {
+    assert_snapshot!(transcript(&mut marey("export --help")), @r"
+    exit code: 0
+    --- stdout ---
+    Write a run as a file of another format
+
+    Usage: marey export [OPTIONS] --output <OUT> <RUN>
+
+    Arguments:
+      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+
+    Options:
+      -f, --format <FORMAT>  Format to write [default: what the name of OUT says] [possible values:
+                             kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv,
+                             json, hatchet, hatchet-msgpack, tensorboard]
+      -o, --output <OUT>     File to write, or a folder for a file of the usual name; .gz compresses,
+                             `-` is stdout
+          --from <TIME>      Leave out what ends before TIME
+          --to <TIME>        Leave out what begins at TIME or later
+          --steps <STEPS>    Only the time of these training steps: `10`, `10:12`, `10:` or `:12`, both
+                             included
+          --ranks <RANKS>    Only these ranks: `0,2-3`
+          --force            Replace the file if it is there
+      -h, --help             Print help
+
+    Examples:
+      marey export train.marey -o train.pftrace          For ui.perfetto.dev: the ending says it
+      marey export train.marey -f chrome-trace -o trace.json.gz
+      marey export train.marey -f tensorboard -o runs/   A file of the usual name in a folder
+      marey export job.marey -f kineto -o traces/        A file for each rank, as HTA wants them
+      marey export train.marey -f csv -o - | head        To stdout
+      marey export job.marey --steps 10:12 --ranks 0,2-3 -o slow.json
+      marey export train.marey --from 1.5s --to 2s -o part.speedscope.json
+      marey export trace.json.gz -o trace.collapsed      From one format to another
+
+    Times are since the start of the run (1.5s, 200ms, 30us, 5ns, 2min), or whole nanoseconds since
+    1970. --steps 10:12 is from the start of step 10 to the end of step 12. What reaches into a stretch
+    of time is in it. What a format has no place for is counted on stderr.
+    --- stderr ---
+    ");
+}

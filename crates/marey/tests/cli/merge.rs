@@ -1,0 +1,83 @@
+//! `marey merge`: several runs as one.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::{BEFORE, Folder, marey, recorded, stdout, transcript};
+
+#[test]
+fn runs_packs_and_files_become_one() {
+    let folder = Folder::with_run();
+    recorded::write(&folder.path("other.marey"));
+    transcript(&mut folder.marey("pack other.marey"));
+    fs::write(folder.path("b.hatchet"), BEFORE).unwrap();
+    let merged =
+        transcript(&mut folder.marey("merge train.marey other.marey.zip b.hatchet -o all.marey"));
+    assert!(merged.contains("wrote `all.marey`, 28 events, "), "{merged}");
+    let sql = "SELECT name, count FROM top WHERE name IN ('forward', 'gemm') ORDER BY name";
+    assert_snapshot!(stdout(&transcript(folder.marey("query all.marey -f csv").arg(sql))), @r"
+    name,count
+    forward,6
+    gemm,4
+    ");
+    let processes = "SELECT count(*) AS processes FROM processes";
+    let processes = transcript(folder.marey("query all.marey -f csv").arg(processes));
+    assert_eq!(stdout(&processes), "processes\n3\n");
+}
+
+#[test]
+fn a_run_is_not_replaced_unless_asked_even_by_itself() {
+    let folder = Folder::with_run();
+    assert_snapshot!(transcript(&mut folder.marey("merge train.marey -o train.marey")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `train.marey` is there already
+    hint: --force replaces it, -o writes another
+    ");
+    let line = "merge train.marey train.marey -o train.marey --force";
+    let forced = transcript(&mut folder.marey(line));
+    assert!(forced.contains("wrote `train.marey`, 20 events, "), "{forced}");
+    assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_run_that_is_not_there_leaves_nothing() {
+    let folder = Folder::with_run();
+    assert_snapshot!(transcript(&mut folder.marey("merge train.marey absent -o all.marey")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: cannot open `absent`: No such file or directory (os error 2)
+    ");
+    assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 1);
+}
+
+#[test]
+fn help_of_merge() {
+    assert_snapshot!(transcript(&mut marey("merge --help")), @r"
+    exit code: 0
+    --- stdout ---
+    Make one run of several
+
+    Usage: marey merge [OPTIONS] --output <RUN> <RUN>...
+
+    Arguments:
+      <RUN>...  Runs, packs, and files of other formats
+
+    Options:
+      -o, --output <RUN>  Run to write, a folder
+          --force         Replace the run if it is there
+      -h, --help          Print help
+
+    Examples:
+      marey merge rank0.marey rank1.marey -o job.marey
+      marey merge node*/train.marey.zip -o job.marey
+      marey merge train.marey trace.json.gz -o both.marey
+
+    Names and calling contexts that are the same become one; times stay. Of files of other formats the
+    clocks are aligned among each other, as `marey import` does.
+    --- stderr ---
+    ");
+}

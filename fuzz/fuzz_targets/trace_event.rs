@@ -1,0 +1,8 @@
+//! Any bytes, read as a trace of trace events.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use marey_formats::{Format, fuzz_import};
+
+fuzz_target!(|content: &[u8]| fuzz_import(Format::Kineto, content));
