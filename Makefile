@@ -17,7 +17,8 @@ MAKEFLAGS += --no-builtin-rules
 
 PY := $(VENV)/bin/python
 # The venv says itself which requirements it holds: it may serve several checkouts.
-VENV_READY := $(VENV)/.requirements-$(firstword $(shell sha256sum tests/requirements.txt))
+REQUIREMENTS := $(wildcard tests/requirements*.txt)
+VENV_READY := $(VENV)/.requirements-$(firstword $(shell cat $(REQUIREMENTS) | sha256sum))
 STAMPS := target/stamps
 FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -179,7 +180,7 @@ $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
 	$(stamp)
 
 # setuptools keeps removed files in build/, and PyO3 is compiled anew for another interpreter.
-$(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md tests/requirements.txt | $(PY)
+$(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	rm -rf build/lib* build/bdist* dist
 	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(stamp)
@@ -190,6 +191,7 @@ $(PY):
 
 $(VENV_READY): | $(PY)
 	$(PY) -m pip install --quiet --requirement tests/requirements.txt
+	$(PY) -m pip install --quiet --no-deps --requirement tests/requirements-alone.txt
 	rm -f $(VENV)/.requirements-*
 	touch $@
 

@@ -196,10 +196,14 @@ fn leave_out_table(reader: &Reader, table: &Table, name: &'static str, left_out:
     *left_out.entry(name).or_default() += rows;
 }
 
+/// Times of a context alone in `.hatchet` files, which have others beside them.
+const OWN_TIMES: [&str; 2] = ["wall_self (ns)", "time (ns)"];
+
 fn shown_value(reader: &Reader) -> Result<Option<u32>, StoreError> {
     let names = sampled_names(reader)?;
+    let own = names.iter().find(|name| OWN_TIMES.contains(&reader.text(**name)));
     let is_time = |name: &&u32| is_nanos(name_and_unit(reader.text(**name)).1);
-    Ok(names.iter().find(is_time).or_else(|| names.first()).copied())
+    Ok(own.or_else(|| names.iter().find(is_time)).or_else(|| names.first()).copied())
 }
 
 fn sampled(reader: &Reader, name_id: u32) -> Result<BTreeMap<Stack, Sum>, StoreError> {

@@ -53,6 +53,11 @@ const LEFT_OUT: [(&Table, &str); 6] = [
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
     let profile = read(input)?;
     let process = import.process(process(&profile));
+    if let Some(recorded) = &profile.meta.process {
+        let start_nanos = recorded.start_unix_nanos.try_into().unwrap_or(i64::MAX);
+        let duration_nanos = recorded.duration_nanos.try_into().unwrap_or(i64::MAX);
+        import.run.extend(process, start_nanos, duration_nanos);
+    }
     for (cause, count) in &profile.meta.losses {
         if let Some(known) = LossCause::ALL.into_iter().find(|known| known.as_str() == cause) {
             import.run.lose(process, known, *count);

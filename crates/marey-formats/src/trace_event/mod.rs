@@ -39,6 +39,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         window: Window::new(input),
         pieces: Pieces::default(),
         events: Events::default(),
+        has_events: false,
         import,
     };
     let end = trace.read();
@@ -51,6 +52,8 @@ struct Trace<'a> {
     window: Window<'a>,
     pieces: Pieces,
     events: Events,
+    /// Whether the list of events was there.
+    has_events: bool,
     import: &'a mut Import,
 }
 
@@ -81,6 +84,9 @@ impl Trace<'_> {
     fn object(&mut self) -> Result<(), Broken> {
         loop {
             match self.window.peek()? {
+                Some(b'}') if !self.has_events => {
+                    return Err(Broken::at(self.window.offset(), "it has no `traceEvents`"));
+                }
                 Some(b'}') => {
                     self.window.take(1);
                     return Ok(());
@@ -103,6 +109,7 @@ impl Trace<'_> {
         self.window.take(len);
         if key == "traceEvents" && self.window.peek()? == Some(b'[') {
             self.window.take(1);
+            self.has_events = true;
             return self.list(false);
         }
         let (value, len) = self.window.look(|bytes| {
@@ -133,7 +140,7 @@ impl Trace<'_> {
     }
 
     fn event(&mut self) -> Result<(), Broken> {
-        let Self { window, pieces, events, import } = self;
+        let Self { window, pieces, events, import, .. } = self;
         let found = window.look(|bytes| match pieces.find(bytes) {
             Err(Stop::Bad { at, cause }) => Ok(Err((at, cause))),
             end => end.map(Ok),

@@ -469,7 +469,8 @@ impl Assembler {
         }
     }
 
-    fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
+    /// Says that a process was recorded at this time too, whatever events it has.
+    pub fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
         let end_nanos = start_nanos.saturating_add(duration_nanos);
         let extent = &mut self.extents[process as usize];
         *extent = Some(match *extent {

@@ -1,0 +1,220 @@
+"""Measures the formats: `python bench/formats.py`.
+
+How long it takes to read a trace of torch.profiler: `json.load`, HTA and `marey import` in turn on
+the same files. Then what a trace of 2 GB takes, and how fast a run is written in each format.
+`--update` writes the tables to `docs/benchmarks.md`; `--traces FOLDER` measures those there too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import kineto_trace
+from table import duration, grid, measured_with, update
+
+ROUNDS = 7
+EVENTS = 216_000
+LARGE_BYTES = 2 << 30
+LARGE_BAR_BYTES = 3 << 30
+JSON_BAR = 5.0
+HTA_BAR = 10.0
+FORMATS = (
+    "kineto",
+    "chrome-trace",
+    "perfetto",
+    "speedscope",
+    "pprof",
+    "collapsed",
+    "svg",
+    "csv",
+    "json",
+    "hatchet",
+)
+
+# Each prints the seconds that reading took, without the start of the interpreter and the imports.
+JSON_LOAD = """
+import gzip, json, sys, time
+begin = time.perf_counter()
+with (gzip.open if sys.argv[1].endswith(".gz") else open)(sys.argv[1], "rb") as file:
+    json.load(file)
+print(time.perf_counter() - begin)
+"""
+HTA = """
+import logging, sys, time
+from hta.common.trace import Trace
+logging.disable()
+begin = time.perf_counter()
+Trace(trace_files={0: sys.argv[1]}, trace_dir="").parse_traces(use_multiprocessing=False)
+print(time.perf_counter() - begin)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What reading a trace took."""
+
+    seconds: float
+    memory_bytes: float
+    """The most that was resident."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures the formats.")
+    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to read")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
+        folder = Path(name)
+        made = folder / "made.json.gz"
+        kineto_trace.write(made, EVENTS)
+        traces = [made, *(sorted(options.traces.glob("*.json.gz")) if options.traces else [])]
+        tables = [reading(traces, folder), large(folder), writing(made, folder)]
+    texts = ["\n".join(grid(table)) for table in tables]
+    print("\n\n".join(texts))
+    if options.update:
+        command = "bench/formats.py --update"
+        update("\n\n".join([measured_with(command), *texts]), "bench/formats.py")
+    return 0
+
+
+def reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
+    """The same traces by everybody in turn."""
+    head = ("trace", "bytes of JSON", "json.load", "HTA", "marey import", "memory of each")
+    lines: list[tuple[str, ...]] = [(*head, "faster than json.load", "faster than HTA", "")]
+    has_hta = importlib.util.find_spec("hta") is not None
+    for trace in traces:
+        costs: dict[str, list[Cost]] = {"json": [], "hta": [], "marey": []}
+        for _ in range(ROUNDS):
+            costs["json"].append(python(JSON_LOAD, trace))
+            if has_hta:
+                costs["hta"].append(python(HTA, trace))
+            costs["marey"].append(imported(trace, folder))
+        lines.append(line(trace, costs))
+        print("  ".join(lines[-1]), flush=True)
+    return lines
+
+
+def line(trace: Path, costs: dict[str, list[Cost]]) -> tuple[str, ...]:
+    median = {
+        who: Cost(
+            statistics.median(cost.seconds for cost in some),
+            statistics.median(cost.memory_bytes for cost in some),
+        )
+        for who, some in costs.items()
+        if some
+    }
+    ours = median["marey"].seconds
+    ratios = {who: median[who].seconds / ours for who in ("json", "hta") if who in median}
+    bars = {"json": JSON_BAR, "hta": HTA_BAR}
+    holds = all(ratio >= bars[who] for who, ratio in ratios.items())
+    content_bytes = unpacked_bytes(trace)
+    # What is small is measured too, and says more about starting a process.
+    verdict = "" if content_bytes < 5 << 20 else "holds" if holds else "**missed**"
+    return (
+        "made of a recorded one" if trace.name == "made.json.gz" else f"`{trace.name}`",
+        f"{content_bytes / 1e6:.1f} MB",
+        *(duration(median[who].seconds * 1e9) if who in median else "-" for who in costs),
+        " / ".join(f"{cost.memory_bytes / 2**20:,.0f}" for cost in median.values()) + " MiB",
+        *(f"{ratios[who]:.1f}x" if who in ratios else "-" for who in bars),
+        verdict,
+    )
+
+
+def large(folder: Path) -> list[tuple[str, ...]]:
+    """A trace that no Python reader would hold."""
+    trace = folder / "large.json"
+    events = kineto_trace.write(trace, EVENTS)
+    events = kineto_trace.write(trace, -(-events * LARGE_BYTES // trace.stat().st_size))
+    size = trace.stat().st_size
+    cost = imported(trace, folder)
+    trace.unlink()
+    memory = f"{cost.memory_bytes / 2**20:,.0f} MiB"
+    return [
+        ("trace", "events", "marey import", "a second", "memory", "bar", ""),
+        (
+            f"{size / 1e9:.2f} GB of JSON",
+            f"{events:,}",
+            duration(cost.seconds * 1e9),
+            f"{size / cost.seconds / 1e6:.0f} MB",
+            memory,
+            f"< {LARGE_BAR_BYTES >> 30} GiB",
+            "holds" if cost.memory_bytes < LARGE_BAR_BYTES else "**missed**",
+        ),
+    ]
+
+
+def writing(trace: Path, folder: Path) -> list[tuple[str, ...]]:
+    """One run in each format."""
+    run = folder / "run.marey"
+    measured(["import", str(trace), "-o", str(run)])
+    lines: list[tuple[str, ...]] = [("`marey export --format`", "it takes", "memory", "size")]
+    for name in FORMATS:
+        out = folder / f"out.{name}"
+        costs = []
+        for _ in range(3):
+            costs.append(measured(["export", str(run), "--format", name, "-o", str(out)]))
+            size = out.stat().st_size
+            out.unlink()
+        seconds = statistics.median(cost.seconds for cost in costs)
+        memory = statistics.median(cost.memory_bytes for cost in costs)
+        texts = (duration(seconds * 1e9), f"{memory / 2**20:,.0f} MiB", f"{size / 1e6:.1f} MB")
+        lines.append((f"`{name}`", *texts))
+        print("  ".join(lines[-1]), flush=True)
+    return lines
+
+
+def unpacked_bytes(trace: Path) -> int:
+    import gzip
+
+    with gzip.open(trace, "rb") as file:
+        return sum(len(chunk) for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
+def imported(trace: Path, folder: Path) -> Cost:
+    """The whole process, from the file to tables on the disk."""
+    run = folder / "imported.marey"
+    cost = measured(["import", str(trace), "-o", str(run)])
+    shutil.rmtree(run)
+    return cost
+
+
+def measured(arguments: list[str]) -> Cost:
+    program = Path(sys.executable).with_name("marey")
+    begin = time.perf_counter()
+    process = subprocess.Popen([program, *arguments], stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"marey {arguments[0]} ended with {process.returncode}")
+    return Cost(seconds, usage.ru_maxrss * 1024)
+
+
+def python(program: str, trace: Path) -> Cost:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(trace)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    printed = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"the peer ended with {process.returncode} on {trace.name}")
+    return Cost(float(printed.split()[-1]), usage.ru_maxrss * 1024)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
