@@ -353,10 +353,10 @@ def test_nothing_and_something_else(tmp_path: Path, path: Path) -> None:
         marey.open(tmp_path / "nowhere.marey")
     with pytest.raises(marey.UnreadableRun, match="a folder"):
         marey.open(tmp_path)
-    profile = tmp_path / "x.hatchet"
-    profile.write_text('[{"frame": {"name": "ROOT"}, "metrics": {}, "children": []}]')
-    with pytest.raises(marey.UnreadableRun, match=r"no run.*\(.*marey view"):
-        marey.open(profile)
+    text = tmp_path / "x.txt"
+    text.write_text("neither a run nor a trace")
+    with pytest.raises(marey.UnreadableRun, match="no known format"):
+        marey.open(text)
     [part] = path.glob("tables/spans/*.parquet")
     with pytest.raises(marey.UnreadableRun, match="Parquet"):
         marey.open(part)

@@ -8,6 +8,7 @@ mod format;
 mod target;
 mod window;
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -63,11 +64,12 @@ impl Export<'_> {
     /// Nothing can be written there, or the run lacks what is asked for.
     pub fn write(&self) -> Result<Vec<Written>, Failure> {
         let window = self.window()?;
-        if !target::is_folder(self.out) {
+        if !target::is_folder(self.out, self.format) {
             let format = self.format()?;
             return Ok(vec![self.write_file(self.out, format, window)?]);
         }
         let Some(format) = self.format else { return Err(format::unclear(self.out)) };
+        fs::create_dir_all(self.out).map_err(|error| cannot_write(self.out, &error))?;
         let files = target::files(self, format, &window);
         files.into_iter().map(|(path, window)| self.write_file(&path, format, window)).collect()
     }

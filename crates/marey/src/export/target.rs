@@ -10,9 +10,11 @@ use super::{Export, format};
 use crate::output::Failure;
 use crate::text::quoted;
 
-/// Whether a path names a folder.
-pub(super) fn is_folder(out: &Path) -> bool {
-    out.is_dir() || out.as_os_str().as_encoded_bytes().ends_with(b"/")
+/// Whether a path names a folder. `TensorBoard` is given folders only.
+pub(super) fn is_folder(out: &Path, format: Option<Format>) -> bool {
+    let is_named_so = out.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let is_of_events = format == Some(Format::TensorBoard) && format::of_name(out) != format;
+    out.is_dir() || is_named_so || (is_of_events && !out.exists())
 }
 
 /// A file may be made there.
