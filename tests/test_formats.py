@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import marey
@@ -58,6 +60,22 @@ def test_what_cannot_be_read_is_an_error() -> None:
         marey.open("bad.hatchet")
     with pytest.raises(FileNotFoundError):
         marey.open("absent.json")
+
+
+def test_a_file_may_come_by_a_pipe() -> None:
+    content = trace(Path("trace.json.gz")).read_bytes()
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(Path("pipe").write_bytes, content)
+        with marey.open("pipe") as run:
+            assert run.sql(SPANS).column("path") == ["outer", "outer/inner"]
+        assert sent.result() == len(content)
+
+
+def test_no_files_are_no_run() -> None:
+    with pytest.raises(ValueError, match="there are no files to import"):
+        marey.import_files([], "job.marey")
+    assert list(Path().iterdir()) == []
 
 
 def test_files_become_a_run() -> None:
@@ -123,6 +141,25 @@ def test_a_folder_gets_a_file_of_the_usual_name(path: Path) -> None:
     assert stacks == "out/train.pb.gz"
 
 
+def test_whole_numbers_may_be_of_numpy(path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    with marey.open(path) as run:
+        for steps in (np.int64(3), (np.uint8(3), 4)):
+            with pytest.raises(marey.CannotExport, match="the run has none of these steps"):
+                run.export("x.svg", steps=steps)
+        with pytest.raises(marey.CannotExport, match="the run has no rank 5"):
+            run.export("x.svg", ranks=np.array([5]))
+
+
+@pytest.mark.filterwarnings("ignore:.* cannot hold")
+def test_a_folder_that_is_not_there_is_made(path: Path) -> None:
+    with marey.open(path) as run:
+        assert run.export("new/one/", format="collapsed") == ["new/one/train.collapsed"]
+        [events] = run.export("logs", format="tensorboard")
+    assert Path(events).is_file()
+    assert Path(events).parent == Path("logs")
+
+
 def test_what_cannot_be_exported_is_an_error(path: Path) -> None:
     with marey.open(path) as run:
         with pytest.raises(ValueError, match='there is no format "xls"'):
@@ -137,6 +174,15 @@ def test_what_cannot_be_exported_is_an_error(path: Path) -> None:
             run.export("x.svg", steps=(3, 4))
         with pytest.raises(marey.CannotExport, match="the run has no rank 5"):
             run.export("x.svg", ranks=[5])
+        with pytest.raises(marey.CannotExport, match="the start is not before the end"):
+            run.export("x.svg", start="2s", end="1s")
+        for steps in (-1, (0, 1 << 32)):
+            with pytest.raises(ValueError, match="there is no step"):
+                run.export("x.svg", steps=steps)
+        with pytest.raises(ValueError, match="there is no rank -1"):
+            run.export("x.svg", ranks=[0, -1])
+        with pytest.raises(TypeError, match="integer"):
+            run.export("x.svg", steps=1.0)  # type: ignore[arg-type]
         with pytest.raises(marey.CannotExport, match="cannot write `no/such/x"):
             run.export("no/such/x.svg")
     assert list(Path().iterdir()) == []

@@ -11,10 +11,11 @@ them is needed.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _collect, _engine, _warning
 
@@ -50,7 +51,8 @@ def open(
 
     Args:
         path: The folder ``NAME.marey``, a file that `marey pack` made of one, or a file of another
-            format, compressed or not: what it is, its content says.
+            format, compressed or not: what it is, its content says. Or a pipe that such a file
+            comes by.
         memory_limit: Bytes that a query may need, and an answer hold; 2 GiB if not given.
         threads: Threads that answer; one a core if not given.
 
@@ -85,9 +87,12 @@ def import_files(files: _Path | Iterable[_Path], out: _Path) -> None:
     Raises:
         FileExistsError: Something is there; another `OSError` if a file cannot be read or written.
         UnreadableRun: Nothing in a file can be used; a `ValueError`.
+        ValueError: There are no files.
     """
     several = [files] if isinstance(files, (str, bytes, os.PathLike)) else files
     paths = [os.fsdecode(file) for file in several]
+    if not paths:
+        raise ValueError("there are no files to import")
     for warning in _engine.import_files(paths, os.fsdecode(out)):
         _warning.warn(warning)
 
@@ -156,8 +161,8 @@ class Run:
         format: str | None = None,
         start: int | str | None = None,
         end: int | str | None = None,
-        steps: int | tuple[int, int] | None = None,
-        ranks: Iterable[int] | None = None,
+        steps: SupportsIndex | tuple[SupportsIndex, SupportsIndex] | None = None,
+        ranks: Iterable[SupportsIndex] | None = None,
     ) -> list[str]:
         """Writes the run as files of another format, and returns their paths.
 
@@ -179,7 +184,7 @@ class Run:
         Raises:
             CannotExport: The run lacks what is asked for, or nothing can be written there; a
                 `ValueError`.
-            ValueError: There is no such format, or it is no time.
+            ValueError: There is no such format, or it is no time, or no number of a step or rank.
         """
         if steps is not None and not (start is None and end is None):
             raise ValueError("steps are a stretch of time, as start and end are: give one of both")
@@ -188,8 +193,8 @@ class Run:
             format,
             None if start is None else str(start),
             None if end is None else str(end),
-            (steps, steps) if isinstance(steps, int) else steps,
-            None if ranks is None else list(ranks),
+            None if steps is None else _range(steps),
+            None if ranks is None else [_number("rank", rank) for rank in ranks],
         )
         for warning in lacking:
             _warning.warn(warning)
@@ -318,6 +323,19 @@ class Result:
 
         shown = list(itertools.islice(self, _SHOWN_ROWS))
         return _notebook.table(self.columns, shown, len(self))
+
+
+def _range(steps: SupportsIndex | tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
+    first, last = steps if isinstance(steps, tuple) else (steps, steps)
+    return _number("step", first), _number("step", last)
+
+
+def _number(what: str, number: SupportsIndex) -> int:
+    """The number of a step or rank, of whatever type of whole numbers."""
+    index = operator.index(number)
+    if not 0 <= index < 1 << 32:
+        raise ValueError(f"there is no {what} {index}")
+    return index
 
 
 def _terminal_columns() -> int | None:

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use marey::{Export, Moment, Span, Written, parse_format};
 use marey_formats::{Imported, TemporaryRun};
 use marey_query::sql::{Database, Limits};
-use marey_store::{Found, StoreError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -158,19 +157,14 @@ fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {
 }
 
 fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
-    match marey_store::open(path, &mut |_progress| {}) {
-        Ok(run) => Ok((run, None)),
-        Err(StoreError::NotARun {
-            found: Found::Profile | Found::ChromeTrace | Found::File,
-            ..
-        }) => {
-            // The run's folder goes here. Its files are open, and need no names.
-            let TemporaryRun { run, imported, .. } =
-                marey_formats::open(path, &Arc::default()).map_err(unreadable_foreign)?;
-            Ok((run, Some(imported)))
-        }
-        Err(error) => Err(unreadable_run(error)),
+    if !marey::is_foreign_file(path) {
+        let run = marey_store::open(path, &mut |_progress| {}).map_err(unreadable_run)?;
+        return Ok((run, None));
     }
+    // The run's folder goes here. Its files are open, and need no names.
+    let TemporaryRun { run, imported, .. } =
+        marey_formats::open(path, &Arc::default()).map_err(unreadable_foreign)?;
+    Ok((run, Some(imported)))
 }
 
 fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> PyResult<Limits> {

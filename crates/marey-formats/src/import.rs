@@ -4,7 +4,7 @@
 //! an [`Import`], which counts what is lost on the way; the run's assembler does the rest. Several
 //! files, one a rank, are read at the same time, and their clocks aligned ([`align`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::io;
@@ -94,6 +94,17 @@ impl Import {
         self.run.lose(0, loss, count);
         let first = || (Fault { offset, cause: cause.to_string() }, 0);
         self.warnings.entry(loss).or_insert_with(first).1 += count;
+    }
+}
+
+impl Import {
+    /// What lost all of its events is of no use.
+    fn check(&self) -> Result<(), Broken> {
+        let faults = self.warnings.values().map(|(fault, _)| fault);
+        match faults.min_by_key(|fault| fault.offset) {
+            Some(first) if self.run.events() == 0 => Err(Broken::Content(first.clone())),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -261,8 +272,15 @@ fn into_folder(
         pending.import.run.rest()?;
         Ok(pending)
     })?;
-    let ends: Vec<&[CollectiveEnd]> =
-        pending.iter().map(|pending| pending.import.collective_ends.as_slice()).collect();
+    let mut ranks = BTreeSet::new();
+    let ends: Vec<&[CollectiveEnd]> = pending
+        .iter()
+        .map(|Pending { import, .. }| match import.run.rank() {
+            // Two recordings of one rank had no collective together.
+            Some(rank) if !ranks.insert(rank) => &[],
+            _ => import.collective_ends.as_slice(),
+        })
+        .collect();
     let shifts = align::shifts(&ends);
     let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
     let parts = on_all_cores(files.len(), |n| {
@@ -305,8 +323,12 @@ fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Resul
     let end = readers::read(format, input, import);
     let packing_fault =
         input.fault().map(|cause| Fault { offset: input.offset(), cause: cause.to_owned() });
+    // A profile says itself whether its process had ended.
+    if !matches!(format, Format::Hatchet | Format::HatchetMsgpack) {
+        import.run.set_complete(end.is_ok() && packing_fault.is_none());
+    }
     let fault = match (end, packing_fault) {
-        (Ok(()), None) => return Ok(()),
+        (Ok(()), None) => return import.check(),
         (Ok(()) | Err(Broken::Content(_)), Some(fault)) | (Err(Broken::Content(fault)), None) => {
             fault
         }

@@ -34,6 +34,7 @@ mod csv;
 mod export;
 mod flight_recorder;
 mod format;
+mod half_pairs;
 pub mod hatchet;
 mod import;
 mod input;

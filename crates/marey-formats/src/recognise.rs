@@ -55,7 +55,7 @@ fn of_object(text: &[u8]) -> Format {
         Format::Kineto
     } else if has(&["traceEvents"]) {
         Format::ChromeTrace
-    } else if has(&["$schema", "profiles"]) {
+    } else if has(&["$schema", "shared", "profiles"]) {
         Format::Speedscope
     } else if has(&["entries", "pg_config", "pg_status"]) {
         Format::FlightRecorder
@@ -91,15 +91,15 @@ fn of_protobuf(rest: &[u8]) -> Format {
     }
 }
 
-/// `a;b;c 12`, after lines of comment.
+/// `a;b;c 12`, after lines of comment and some of empty stacks, which are but a number.
 fn is_collapsed(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    let line = lines.find(|line| !line.is_empty() && !line.starts_with(b"#"));
-    let count = line.and_then(|line| line.rsplit(|&byte| byte == b' ').next());
     let is_number = |count: &[u8]| {
         let count = count.strip_prefix(b"-").unwrap_or(count);
         !count.is_empty() && count.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
     };
+    let line = lines.find(|line| !line.is_empty() && !line.starts_with(b"#") && !is_number(line));
+    let count = line.and_then(|line| line.rsplit(|&byte| byte == b' ').next());
     line.is_some_and(|line| line.contains(&b' ')) && count.is_some_and(is_number)
 }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn content_tells_the_format() {
-        let cases: [(&[u8], Option<Format>); 26] = [
+        let cases: [(&[u8], Option<Format>); 30] = [
             (b"{\"schemaVersion\": 1, \"traceEvents\": []}", Some(Format::Kineto)),
             (b"{\"x\": {\"schemaVersion\": 1}, \"traceEvents\": []}", Some(Format::ChromeTrace)),
             (
@@ -162,6 +162,7 @@ mod tests {
                 b"{\"version\":\"0.0.1\",\"shared\":{\"frames\":[]},\"profiles\":[]",
                 Some(Format::Speedscope),
             ),
+            (b"{\"shared\":{\"frames\":[{\"name\":\"run\"},", Some(Format::Speedscope)),
             (b"\n[\n    {\n        \"children\": [", Some(Format::Hatchet)),
             (b"[{\"frame\": {\"name\": \"ROOT\"", Some(Format::Hatchet)),
             (b"\x92\x83\xa5frame", Some(Format::HatchetMsgpack)),
@@ -180,6 +181,9 @@ mod tests {
             (b"main -12\n", Some(Format::Collapsed)),
             (b"# comment\nmain;run 12\n", Some(Format::Collapsed)),
             (b"main;run \xc3\xa9 7", Some(Format::Collapsed)),
+            (b" 5\nmain;run 12\n", Some(Format::Collapsed)),
+            (b" 5\nhello world\n", None),
+            (b"5\n", None),
             (b"hello world", None),
             (b"PK\x03\x04", None),
             (b"", None),

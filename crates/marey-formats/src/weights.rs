@@ -4,7 +4,7 @@
 //! that its innermost span has for itself; without spans, the time of devices by where it was
 //! launched, with the name of the kernel as the innermost frame.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use marey_model::metric::MetricValue;
@@ -24,6 +24,31 @@ pub(crate) struct Weights {
     pub(crate) unit: String,
     /// By stack, for itself alone.
     pub(crate) by_stack: BTreeMap<Stack, Sum>,
+    source: Source,
+    /// Values by stack that are of another kind than what is weighed.
+    other_values: u64,
+}
+
+/// What the weights of a run are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Samples,
+    Spans,
+    Activities,
+}
+
+impl Weights {
+    /// Counts what the weights have no place for.
+    pub(crate) fn leave_out(&self, reader: &Reader, left_out: &mut LeftOut) {
+        leave_out(reader, left_out);
+        if self.source == Source::Samples {
+            leave_out_table(reader, &stored::SPANS, "spans", left_out);
+        }
+        if self.source != Source::Activities {
+            leave_out_table(reader, &stored::GPU_ACTIVITIES, "activities of devices", left_out);
+        }
+        *left_out.entry("values of other kinds").or_default() += self.other_values;
+    }
 }
 
 /// A call stack.
@@ -99,16 +124,14 @@ impl fmt::Display for Sum {
 /// the first one.
 pub(crate) fn weights(reader: &Reader, format: Format) -> Result<Weights, ExportError> {
     if let Some(name_id) = shown_value(reader)? {
-        let (name, unit) = name_and_unit(reader.text(name_id));
-        let by_stack = sampled(reader, name_id)?;
-        return Ok(Weights { name: name.to_owned(), unit: unit.to_owned(), by_stack });
+        return sampled(reader, name_id);
     }
     let times = times(reader)?;
     let has_spans = times.values().any(|times| times.count > 0);
-    let (name, nanos): (_, fn(&Times) -> i64) = if has_spans {
-        ("time", |times| times.self_nanos)
+    let (source, name, nanos): (_, _, fn(&Times) -> i64) = if has_spans {
+        (Source::Spans, "time", |times| times.self_nanos)
     } else {
-        ("gpu_time", |times| times.device_nanos)
+        (Source::Activities, "gpu_time", |times| times.device_nanos)
     };
     let mut by_stack = BTreeMap::new();
     for (place, times) in times.iter().filter(|(_, times)| nanos(times) != 0) {
@@ -119,15 +142,17 @@ pub(crate) fn weights(reader: &Reader, format: Format) -> Result<Weights, Export
         let missing = "no samples, no time in spans and none of devices";
         return Err(ExportError::Nothing { format, missing });
     }
-    Ok(Weights { name: name.to_owned(), unit: "nanoseconds".to_owned(), by_stack })
+    let other_values = rows(reader, &stored::SAMPLES);
+    let (name, unit) = (name.to_owned(), "nanoseconds".to_owned());
+    Ok(Weights { name, unit, by_stack, source, other_values })
 }
 
 /// The names of the values by stack that are numbers, in the order in which they come.
 pub(crate) fn sampled_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
-    let mut names = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
-        if !names.contains(&sample.name_id) && Sum::of(&sample.value).is_some() {
+        if Sum::of(&sample.value).is_some() && seen.insert(sample.name_id) {
             names.push(sample.name_id);
         }
     }
@@ -168,7 +193,7 @@ pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<Place, Times>, StoreErro
     Ok(times)
 }
 
-/// Counts the rows of tables that have no place where only stacks and weights have one.
+/// Counts the rows of tables that never have a place where only stacks and weights have one.
 pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
     let tables: [(&Table, &str); 9] = [
         (&stored::ASYNC_SPANS, "spans beside threads"),
@@ -184,16 +209,20 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
     for (table, name) in tables {
         leave_out_table(reader, table, name, left_out);
     }
-    // They are summed up, if there are no samples.
-    if !reader.run().parts(&stored::SAMPLES).is_empty() {
-        leave_out_table(reader, &stored::SPANS, "spans", left_out);
-        leave_out_table(reader, &stored::GPU_ACTIVITIES, "activities of devices", left_out);
-    }
 }
 
-fn leave_out_table(reader: &Reader, table: &Table, name: &'static str, left_out: &mut LeftOut) {
-    let rows: u64 = reader.run().parts(table).iter().map(marey_store::Part::rows).sum();
-    *left_out.entry(name).or_default() += rows;
+/// Counts the rows of a table.
+pub(crate) fn leave_out_table(
+    reader: &Reader,
+    table: &Table,
+    name: &'static str,
+    left_out: &mut LeftOut,
+) {
+    *left_out.entry(name).or_default() += rows(reader, table);
+}
+
+fn rows(reader: &Reader, table: &Table) -> u64 {
+    reader.run().parts(table).iter().map(marey_store::Part::rows).sum()
 }
 
 /// Times of a context alone in `.hatchet` files, which have others beside them.
@@ -206,16 +235,23 @@ fn shown_value(reader: &Reader) -> Result<Option<u32>, StoreError> {
     Ok(own.or_else(|| names.iter().find(is_time)).or_else(|| names.first()).copied())
 }
 
-fn sampled(reader: &Reader, name_id: u32) -> Result<BTreeMap<Stack, Sum>, StoreError> {
+/// The weights by the values of a name.
+fn sampled(reader: &Reader, name_id: u32) -> Result<Weights, ExportError> {
     let mut by_stack = BTreeMap::new();
+    let mut other_values = 0;
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
-        if let Some(value) = Sum::of(&sample.value).filter(|_| sample.name_id == name_id) {
-            let stack = Stack { context_id: sample.context_id, kernel_id: None };
-            by_stack.entry(stack).or_insert(Sum::Whole(0)).add(value);
+        match Sum::of(&sample.value).filter(|_| sample.name_id == name_id) {
+            Some(value) => {
+                let stack = Stack { context_id: sample.context_id, kernel_id: None };
+                by_stack.entry(stack).or_insert(Sum::Whole(0)).add(value);
+            }
+            None => other_values += 1,
         }
     }
-    Ok(by_stack)
+    let (name, unit) = name_and_unit(reader.text(name_id));
+    let (name, unit) = (name.to_owned(), unit.to_owned());
+    Ok(Weights { name, unit, by_stack, source: Source::Samples, other_values })
 }
 
 /// Of the whole recording: the sums that the view `flame` shows too.

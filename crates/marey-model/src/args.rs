@@ -132,7 +132,11 @@ fn whole_number(json: &str) -> Option<i64> {
 /// Appends the object of an event: the text with its numbers in the gaps. A gap without a number is
 /// `null`.
 pub fn fill(text: &str, numbers: &[i64], json: &mut String) {
-    let mut numbers = numbers.iter();
+    fill_known(text, numbers.iter().copied().map(Some), json);
+}
+
+/// As [`fill`], with numbers of which some are not known: their gaps are `null`, too.
+pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, json: &mut String) {
     let (mut copied, mut is_text, mut is_escaped) = (0, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -142,7 +146,7 @@ pub fn fill(text: &str, numbers: &[i64], json: &mut String) {
             b'#' if !is_text => {
                 json.push_str(&text[copied..at]);
                 copied = at + 1;
-                match numbers.next() {
+                match numbers.next().flatten() {
                     Some(number) => write!(json, "{number}").expect("texts take everything"),
                     None => json.push_str("null"),
                 }

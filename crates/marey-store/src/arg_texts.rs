@@ -12,8 +12,9 @@ use crate::parts::{LazyPart, Parts};
 /// Texts are known again until they take so many bytes together.
 const MAX_KNOWN_BYTES: usize = 64 << 20;
 
-/// Texts that are written at a time.
+/// Texts that are written at a time, and bytes of them; an array of texts has a limit.
 const BATCH_TEXTS: usize = 1 << 12;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// The texts so far.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(crate) struct ArgTexts {
     next: u32,
     /// Texts that wait to be written, those with the last ids.
     waiting: Vec<Box<str>>,
+    waiting_bytes: usize,
     known: HashTable<(u32, Box<str>)>,
     known_bytes: usize,
     hasher: DefaultHashBuilder,
@@ -33,6 +35,7 @@ impl Default for ArgTexts {
             part: LazyPart::new(&ARGS),
             next: 0,
             waiting: Vec::new(),
+            waiting_bytes: 0,
             known: HashTable::new(),
             known_bytes: 0,
             hasher: DefaultHashBuilder::default(),
@@ -55,7 +58,8 @@ impl ArgTexts {
             self.known.insert_unique(hash, (id, text.into()), rehash);
         }
         self.waiting.push(text.into());
-        if self.waiting.len() == BATCH_TEXTS {
+        self.waiting_bytes += text.len();
+        if self.waiting.len() == BATCH_TEXTS || self.waiting_bytes >= BATCH_BYTES {
             self.write(parts)?;
         }
         Ok(id)
@@ -70,6 +74,7 @@ impl ArgTexts {
         let first = self.next - self.waiting.len() as u32;
         let columns = vec![ids(first..self.next), texts(self.waiting.iter().map(|text| &**text))];
         self.waiting.clear();
+        self.waiting_bytes = 0;
         self.part.write(columns, parts)
     }
 }

@@ -69,8 +69,11 @@ impl Merger {
             *sum = sum.saturating_add(*count);
         }
         new.world_size = new.world_size.max(old.world_size);
-        new.next.processes += old.next.processes;
-        new.next.threads += old.next.threads;
+        let next = &mut new.next;
+        let processes = next.processes.checked_add(old.next.processes);
+        let threads = next.threads.checked_add(old.next.threads);
+        (next.processes, next.threads) =
+            processes.zip(threads).ok_or_else(|| unknown(run, "manifest.json"))?;
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl Merger {
     fn publish(mut self) -> Result<(), StoreError> {
         let parts = &mut self.parts;
         self.args.finish(parts)?;
-        parts::write(&STRINGS, self.names.text_columns(0), None, parts)?;
+        self.names.write_texts(0, parts)?;
         parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
         let next = &mut self.manifest.next;
         next.strings = self.names.text_count();

@@ -10,7 +10,11 @@ use marey_model::table::Table;
 use marey_model::table::stored::{CONTEXTS, STRINGS};
 
 use crate::columns::{ids, maybe_ids, texts};
+use crate::parts::{LazyPart, Parts};
 use crate::{Run, StoreError};
+
+/// Bytes of texts that are written at a time; an array of them has a limit.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// The context of every root.
 pub(crate) const ROOT: u32 = 0;
@@ -133,10 +137,23 @@ impl Names {
         self.contexts.len() as u32
     }
 
-    /// The rows of texts from this id on.
-    pub(crate) fn text_columns(&self, first: u32) -> Vec<ArrayRef> {
-        let new = self.texts[first as usize..].iter();
-        vec![ids(first..self.text_count()), texts(new.map(|text| &**text))]
+    /// Writes the texts from this id on, as a part.
+    pub(crate) fn write_texts(&self, first: u32, parts: &mut Parts) -> Result<(), StoreError> {
+        let mut part = LazyPart::new(&STRINGS);
+        let mut id = first;
+        while id < self.text_count() {
+            let mut bytes = 0;
+            let new = self.texts[id as usize..].iter().take_while(|text| {
+                let fits = bytes < BATCH_BYTES;
+                bytes += text.len();
+                fits
+            });
+            let new: Vec<&str> = new.map(|text| &**text).collect();
+            let next = id + new.len() as u32;
+            part.write(vec![ids(id..next), texts(new.into_iter())], parts)?;
+            id = next;
+        }
+        part.finish(None, parts)
     }
 
     /// The rows of contexts from this id on.

@@ -114,6 +114,7 @@ pub(crate) struct RowPart<R: Row> {
     part: LazyPart,
     columns: R::Columns,
     waiting: usize,
+    waiting_bytes: usize,
     /// What is added to all moments.
     shift_nanos: i64,
 }
@@ -121,13 +122,15 @@ pub(crate) struct RowPart<R: Row> {
 impl<R: Row> RowPart<R> {
     pub(crate) fn new(shift_nanos: i64) -> Self {
         let part = LazyPart::new(R::TABLE);
-        Self { part, columns: R::Columns::default(), waiting: 0, shift_nanos }
+        Self { part, columns: R::Columns::default(), waiting: 0, waiting_bytes: 0, shift_nanos }
     }
 
     pub(crate) fn push(&mut self, row: &R, parts: &mut Parts) -> Result<(), StoreError> {
         row.append(&mut self.columns);
         self.waiting += 1;
-        if self.waiting == BATCH_ROWS { self.write(parts) } else { Ok(()) }
+        self.waiting_bytes += row.heap_bytes();
+        let is_full = self.waiting == BATCH_ROWS || self.waiting_bytes >= BATCH_BYTES;
+        if is_full { self.write(parts) } else { Ok(()) }
     }
 
     pub(crate) fn finish(mut self, parts: &mut Parts) -> Result<(), StoreError> {
@@ -136,14 +139,15 @@ impl<R: Row> RowPart<R> {
     }
 
     fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
-        self.waiting = 0;
+        (self.waiting, self.waiting_bytes) = (0, 0);
         let columns = R::finish(&mut self.columns);
         self.part.write(shifted(R::TABLE, columns, self.shift_nanos), parts)
     }
 }
 
-/// Rows that are written at a time.
+/// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit.
 const BATCH_ROWS: usize = 1 << 14;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// The columns with something added to every moment.
 fn shifted(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {

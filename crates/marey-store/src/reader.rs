@@ -104,7 +104,8 @@ pub struct Reader<'r> {
     window: Window,
     texts: StringArray,
     contexts: Vec<Context>,
-    args: StringArray,
+    /// Some at a time, each with the id of its first: all together may be too many bytes for an array.
+    args: Vec<(u32, StringArray)>,
     processes: Vec<ProcessRow>,
     threads: Vec<ThreadRow>,
 }
@@ -115,7 +116,7 @@ impl<'r> Reader<'r> {
         Ok(Self {
             texts: run.read(&STRINGS)?.column(1).as_string().clone(),
             contexts: rows(run, &CONTEXTS, context)?,
-            args: run.read(&ARGS)?.column(1).as_string().clone(),
+            args: args(run)?,
             processes: rows(run, &PROCESSES, process)?,
             threads: rows(run, &THREADS, thread)?,
             run,
@@ -164,7 +165,11 @@ impl<'r> Reader<'r> {
 
     /// Appends the arguments of an event as a JSON object; `{}` if it has none.
     pub fn args(&self, args: &Args, json: &mut String) {
-        let text = args.text_id.and_then(|id| value(&self.args, id));
+        let text = args.text_id.and_then(|id| {
+            let at = self.args.partition_point(|(first, _)| *first <= id).checked_sub(1)?;
+            let (first, texts) = &self.args[at];
+            value(texts, id - first)
+        });
         fill(text.unwrap_or("{}"), &args.numbers, json);
     }
 
@@ -390,6 +395,19 @@ fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader
     let duration = column("duration_nanos").and_then(|column| Option::<i64>::read(column, row));
     let end = start.saturating_add(duration.unwrap_or(0));
     start < window.until_nanos && (end > window.from_nanos || start >= window.from_nanos)
+}
+
+fn args(run: &Run) -> Result<Vec<(u32, StringArray)>, StoreError> {
+    let (mut all, mut next) = (Vec::new(), 0);
+    for part in run.parts(&ARGS) {
+        for batch in Batches::open(run.path(), part, &ARGS)? {
+            let texts = batch?.column(1).as_string().clone();
+            let first = next;
+            next += texts.len() as u32;
+            all.push((first, texts));
+        }
+    }
+    Ok(all)
 }
 
 fn value(texts: &StringArray, id: u32) -> Option<&str> {

@@ -1,6 +1,8 @@
 //! Files of other formats on their way into a run.
 
+use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +24,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Makes a run of files at a path where nothing is.
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
+    check_pipes(files)?;
     let files: Vec<PathBuf> = files.iter().map(|file| source(file).to_owned()).collect();
     let lengths = files.iter().filter_map(|file| fs::metadata(file).ok());
     let mut bar = Progress::of_importing(lengths.map(|metadata| metadata.len()).sum());
@@ -40,6 +43,20 @@ pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure>
         import.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     imported.map_err(Failure::from)
+}
+
+/// What can be read once only must not have two readers, each of which would get a part.
+fn check_pipes(files: &[PathBuf]) -> Result<(), Failure> {
+    let mut pipes = HashSet::new();
+    for file in files {
+        let Ok(about) = fs::metadata(source(file)) else { continue };
+        let is_pipe = !about.is_file() && !about.is_dir();
+        if is_pipe && !pipes.insert((about.dev(), about.ino())) {
+            let message = format!("{} is given twice, and can be read once only", quoted(file));
+            return Err(Failure { message, hint: None });
+        }
+    }
+    Ok(())
 }
 
 /// The path under which the system has the file.

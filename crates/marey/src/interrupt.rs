@@ -67,6 +67,12 @@ impl Drop for Unfinished {
     }
 }
 
+/// Does something that no signal may end halfway.
+pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let _state = state();
+    work()
+}
+
 fn listen() -> io::Result<()> {
     {
         let mut state = state();
@@ -75,9 +81,18 @@ fn listen() -> io::Result<()> {
         }
         state.listens = Listens::Now;
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let ignored = ignored_signals();
+    let answered = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let mut signals = Signals::new(answered.filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
     let listen = move || signals.forever().for_each(answer);
     thread::Builder::new().name("marey-signals".into()).spawn(listen).map(drop)
+}
+
+/// The signals that whoever started the program keeps from it, as `nohup` does: a bit each, from 1 on.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 fn answer(signal: i32) {

@@ -22,6 +22,7 @@ pub use export::{Export, Moment, Span, Written, parse_format};
 pub use foreign::warnings as import_warnings;
 pub use output::Failure;
 pub use query::as_table;
+pub use runs::is_foreign_file;
 pub use view::lines;
 
 mod collect;

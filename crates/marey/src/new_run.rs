@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use marey_store::{Run, StoreError};
 use tempfile::TempDir;
 
-use crate::interrupt::Unfinished;
+use crate::interrupt::{self, Unfinished};
 use crate::output::Failure;
 use crate::runs;
 use crate::text::{Grouped, Size, quoted};
@@ -17,7 +17,7 @@ pub(crate) struct NewRun {
     scratch: TempDir,
     path: PathBuf,
     replaces: bool,
-    _unfinished: Unfinished,
+    unfinished: Unfinished,
 }
 
 impl NewRun {
@@ -34,7 +34,7 @@ impl NewRun {
         let scratch = tempfile::Builder::new().prefix(".marey-").tempdir_in(folder);
         let scratch = scratch.map_err(cannot_write)?;
         let unfinished = Unfinished::new(scratch.path()).map_err(cannot_write)?;
-        Ok(Self { scratch, path: path.to_owned(), replaces, _unfinished: unfinished })
+        Ok(Self { scratch, path: path.to_owned(), replaces, unfinished })
     }
 
     /// Where it is made; nothing is there yet.
@@ -42,23 +42,44 @@ impl NewRun {
         self.scratch.path().join("run")
     }
 
-    /// Gives it its name.
+    /// Gives it its name. Where that fails, what bore the name before bears it again.
     pub(crate) fn publish(self) -> Result<Published, Failure> {
-        let moved = || -> io::Result<()> {
+        let (path, new) = (&self.path, self.folder());
+        let old = self.scratch.path().join("replaced");
+        let moved = interrupt::undisturbed(|| {
             if self.replaces {
-                fs::rename(&self.path, self.scratch.path().join("replaced"))?;
-            } else if self.path.symlink_metadata().is_ok() {
+                return replace(path, &new, &old);
+            }
+            if path.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            fs::rename(self.folder(), &self.path)
-        };
-        moved().map_err(|error| cannot_create(&self.path, &error))?;
-        let run = Run::open(&self.path).map_err(Failure::from)?;
+            fs::rename(&new, path)
+        });
+        if let Err(error) = moved {
+            let mut failure = cannot_create(path, &error);
+            if old.symlink_metadata().is_ok() {
+                failure.hint = Some(format!("the run that was there is {}", quoted(&old)));
+                drop(self.unfinished);
+                drop(self.scratch.keep());
+            }
+            return Err(failure);
+        }
+        let run = Run::open(path).map_err(Failure::from)?;
         Ok(Published { path: self.path, events: runs::events(&run), bytes: runs::bytes(&run) })
     }
 }
 
+/// Puts a run in the place of another, which it puts aside.
+fn replace(path: &Path, new: &Path, old: &Path) -> io::Result<()> {
+    fs::rename(path, old)?;
+    fs::rename(new, path).inspect_err(|_| {
+        // Where it cannot go back, it stays aside.
+        let _there = fs::rename(old, path);
+    })
+}
+
 /// What came of it.
+#[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) path: PathBuf,
     pub(crate) events: u64,
@@ -98,4 +119,25 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
 
 fn cannot_create(path: &Path, error: &io::Error) -> Failure {
     Failure { message: format!("cannot create {}: {error}", quoted(path)), hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::foreign;
+
+    #[test]
+    fn a_run_that_is_not_replaced_after_all_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (stacks, path) = (folder.path().join("a.folded"), folder.path().join("a.marey"));
+        fs::write(&stacks, "main 1\n").unwrap();
+        foreign::import(&[stacks], &path).unwrap();
+        let new = NewRun::at(&path, true).unwrap();
+        // Nothing was made that could bear the name.
+        let failure = new.publish().unwrap_err();
+        assert!(failure.message.ends_with("No such file or directory (os error 2)"));
+        assert_eq!(failure.hint, None);
+        Run::open(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 }

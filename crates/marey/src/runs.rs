@@ -100,17 +100,24 @@ pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
 
 /// Whether something has to be imported. What is no run, but of marey, has not.
 pub(crate) fn is_foreign(path: &Path) -> bool {
-    // A pipe can be read once only.
-    let is_pipe = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
-    path == Path::new(foreign::STDIN)
-        || is_pipe
-        || matches!(
+    path == Path::new(foreign::STDIN) || is_foreign_file(path)
+}
+
+/// As [`is_foreign`], where nothing stands for stdin.
+pub fn is_foreign_file(path: &Path) -> bool {
+    match path.metadata() {
+        Ok(about) if about.is_dir() => false,
+        Ok(about) if about.is_file() => matches!(
             Run::open(path),
             Err(StoreError::NotARun {
                 found: Found::Profile | Found::ChromeTrace | Found::File,
                 ..
             })
-        )
+        ),
+        // A pipe can be read once only.
+        Ok(_pipe) => true,
+        Err(_absent) => false,
+    }
 }
 
 fn open_run(path: &Path) -> Result<Run, StoreError> {

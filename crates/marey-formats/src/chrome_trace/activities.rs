@@ -9,7 +9,7 @@ use super::lanes::{Lanes, free_lane};
 use super::scopes::write_call_stack;
 use crate::export::ExportError;
 use crate::trace_json::activity::{
-    Arrows, arrow, category, stream_number, write_args, write_stream,
+    Arrows, arrow, category, stream_number, write_columns, write_stream,
 };
 use crate::trace_json::{Event, Place, Trace};
 
@@ -29,7 +29,7 @@ struct Stream {
 
 /// Writes all activities, and the ends of the arrows to them: of a launch's arrow one.
 pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), ExportError> {
-    let reader = trace.reader;
+    let (reader, places) = (trace.reader, trace.places);
     let mut streams: HashMap<(u32, u32, u32), Stream> = HashMap::new();
     let mut free_lane = free_lane(STREAM_LANES, reader);
     let mut args = String::new();
@@ -40,7 +40,7 @@ pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), Export
         let stream = streams.entry((row.process_id, row.device, row.stream)).or_default();
         let end_nanos = row.start_nanos.saturating_add(row.duration_nanos);
         let lane = stream.lanes.place(row.start_nanos, end_nanos);
-        let process = trace.places.process(row.process_id);
+        let process = places.process(row.process_id);
         if lane == stream.lane_numbers.len() {
             stream.lane_numbers.push(free_lane);
             name_lane(trace, &row, Place { tid: Some(free_lane), ..process }, lane)?;
@@ -57,18 +57,18 @@ pub(super) fn write(arrows: &mut Arrows, trace: &mut Trace) -> Result<(), Export
             duration_nanos: Some(row.duration_nanos),
         };
         trace.add(&event, |event| {
-            event.object("args", |event| {
+            event.object_with("args", &args, |event| {
                 if let Some(context) = row.context_id {
                     write_call_stack(reader, context, Some(name), event);
                 }
                 write_stream(&row, event);
-                write_args(&row, &args, event);
+                write_columns(&row, places, event);
             });
         })?;
         if let Some(correlation) = row.correlation_id
             && arrows.end(row.process_id, correlation)
         {
-            let id = trace.places.flow_id(row.process_id, correlation);
+            let id = places.arrow_id(row.process_id, correlation);
             trace.add(&arrow("f", LAUNCH, place, row.start_nanos), |event| {
                 event.value("id", id);
                 event.text("bp", "e");

@@ -3,7 +3,7 @@
 use marey_model::table::stored::{DEVICES, SESSIONS};
 use marey_store::{ProcessRow, ThreadRow};
 
-use crate::export::ExportError;
+use crate::export::{ExportError, LeftOut};
 use crate::trace_json::{About, Object, Place, Trace, device_properties, object};
 
 /// Version of marey's own part of the trace.
@@ -13,13 +13,17 @@ const VERSION: u64 = 1;
 const LANES_A_THREAD: u64 = 1000;
 
 /// Writes what stands before the events.
-pub(super) fn write(about: &About, trace: &mut Trace) -> Result<(), ExportError> {
+pub(super) fn write(
+    about: &About,
+    trace: &mut Trace,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
     let reader = trace.reader;
     let document = &mut trace.document;
     document.member("baseTimeNanoseconds", &trace.base_nanos.to_string());
     document.member("displayTimeUnit", about.get("displayTimeUnit").unwrap_or("\"us\""));
     if !reader.run().parts(&DEVICES).is_empty() {
-        document.member("deviceProperties", &device_properties(reader)?);
+        document.member("deviceProperties", &device_properties(reader, None, left_out)?);
     }
     Ok(())
 }

@@ -1,5 +1,9 @@
 //! Which lane of a thread or stream an event goes to, so that the events of a lane nest.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
 use marey_store::Reader;
 
 /// The first number from `wanted` on that is no thread's, whose first lanes have the numbers of them.
@@ -10,35 +14,103 @@ pub(super) fn free_lane(wanted: i64, reader: &Reader) -> i64 {
 
 /// The lanes of a thread or stream. Events come in order of their starts.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Vec<Lane>);
+pub(super) struct Lanes {
+    all: Vec<Lane>,
+    /// The last end that an event may have which begins now, for each lane.
+    room: Room,
+    /// The ends of open events and their lanes, the next one first.
+    ends: BinaryHeap<Reverse<(i64, usize)>>,
+    now_nanos: Option<i64>,
+    /// Lanes on which something began now.
+    begun_on: Vec<usize>,
+}
 
-/// The events of a lane that are open, each inside the one before.
+/// The ends of the events of a lane that are open.
 #[derive(Debug, Default)]
-struct Lane(Vec<(i64, i64)>);
+struct Lane {
+    /// Each inside the one before.
+    open: Vec<i64>,
+    /// Of those that began now. They fit each other in some order: inner ones may come first.
+    begun: Vec<i64>,
+}
 
 impl Lanes {
     /// The number of the first lane on which the event fits.
     pub(super) fn place(&mut self, start_nanos: i64, end_nanos: i64) -> usize {
-        let fits = self.0.iter_mut().position(|lane| lane.try_add(start_nanos, end_nanos));
-        fits.unwrap_or_else(|| {
-            self.0.push(Lane(vec![(start_nanos, end_nanos)]));
-            self.0.len() - 1
-        })
+        if Some(start_nanos) > self.now_nanos {
+            self.begin_moment(start_nanos);
+        }
+        let at = self.room.first(end_nanos).unwrap_or(self.all.len());
+        if at == self.all.len() {
+            self.all.push(Lane::default());
+            self.room.set(at, i64::MAX);
+        }
+        let lane = &mut self.all[at];
+        if lane.begun.is_empty() {
+            self.begun_on.push(at);
+        }
+        lane.begun.push(end_nanos);
+        at
+    }
+
+    fn begin_moment(&mut self, nanos: i64) {
+        self.now_nanos = Some(nanos);
+        for at in self.begun_on.drain(..) {
+            let Lane { open, begun } = &mut self.all[at];
+            begun.sort_unstable_by_key(|&end_nanos| Reverse(end_nanos));
+            self.ends.extend(begun.iter().map(|&end_nanos| Reverse((end_nanos, at))));
+            open.append(begun);
+            self.room.set(at, open.last().copied().unwrap_or(i64::MAX));
+        }
+        while let Some(next) = self.ends.peek_mut().filter(|next| next.0.0 <= nanos) {
+            let Reverse((_, at)) = PeekMut::pop(next);
+            let open = &mut self.all[at].open;
+            open.pop();
+            self.room.set(at, open.last().copied().unwrap_or(i64::MAX));
+        }
     }
 }
 
-impl Lane {
-    fn try_add(&mut self, start: i64, end: i64) -> bool {
-        while self.0.last().is_some_and(|open| open.1 <= start) {
-            self.0.pop();
+/// A number for each lane, and the most of each half of them, of each quarter and so on, so that the
+/// first lane with enough is found without asking all.
+#[derive(Debug, Default)]
+struct Room {
+    /// The children of the node `n` are `2 * n` and `2 * n + 1`; the second half are the lanes.
+    most: Vec<i64>,
+}
+
+impl Room {
+    fn first(&self, wanted: i64) -> Option<usize> {
+        let mut node = 1;
+        self.most.get(node).filter(|most| **most >= wanted)?;
+        while node < self.most.len() / 2 {
+            node *= 2;
+            node += usize::from(self.most[node] < wanted);
         }
-        // Of those that begin together the inner ones may have come first.
-        let inside_from = self.0.partition_point(|open| open.1 >= end);
-        let fits = self.0.get(inside_from).is_none_or(|inside| inside.0 == start);
-        if fits {
-            self.0.insert(inside_from, (start, end));
+        Some(node - self.most.len() / 2)
+    }
+
+    fn set(&mut self, lane: usize, room: i64) {
+        while lane >= self.most.len() / 2 {
+            self.double();
         }
-        fits
+        let mut node = self.most.len() / 2 + lane;
+        self.most[node] = room;
+        while node > 1 {
+            node /= 2;
+            self.most[node] = self.most[2 * node].max(self.most[2 * node + 1]);
+        }
+    }
+
+    fn double(&mut self) {
+        let lanes = self.most.len() / 2;
+        let mut most = vec![i64::MIN; (4 * lanes).max(2)];
+        let new_lanes = most.len() / 2;
+        most[new_lanes..new_lanes + lanes].copy_from_slice(&self.most[lanes..]);
+        for node in (1..new_lanes).rev() {
+            most[node] = most[2 * node].max(most[2 * node + 1]);
+        }
+        self.most = most;
     }
 }
 
@@ -57,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_events_of_a_lane_nest(
-            mut events in prop::collection::vec((0_i64..60, 0_i64..20), 1..80),
+            mut events in prop::collection::vec((-30_i64..30, 0_i64..20), 1..80),
         ) {
             for event in &mut events {
                 event.1 += event.0;
@@ -84,5 +156,19 @@ mod tests {
         }
         assert_eq!(lanes.place(25, 40), 1);
         assert_eq!(lanes.place(30, 50), 0);
+    }
+
+    #[test]
+    fn a_hundred_thousand_lanes_take_no_time() {
+        let mut lanes = Lanes::default();
+        for start in 0..100_000 {
+            assert_eq!(lanes.place(start, start + 100_000), start.cast_unsigned() as usize);
+        }
+        assert_eq!(lanes.place(100_000, 300_000), 0);
+        // Many of one moment, inner ones first, would be moved by each other.
+        for end in 0..100_000 {
+            assert_eq!(lanes.place(400_000, 400_000 + end), 0);
+        }
+        assert_eq!(lanes.place(400_001, 900_000), 1);
     }
 }

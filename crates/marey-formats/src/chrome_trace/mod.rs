@@ -33,15 +33,15 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::ChromeTrace)?;
     let mut survey = Survey::of(reader)?;
-    let places = Places::new(reader, &HashSet::new(), |thread| thread.id.into());
+    let places = Places::new(reader, &survey, &HashSet::new(), |thread| thread.id.into());
     let mut trace = Trace {
         reader,
         places: &places,
         document: Document::new(out),
         base_nanos: base_nanos(reader),
     };
-    let about = About::of(reader)?;
-    head::write(&about, &mut trace)?;
+    let about = About::of(reader, left_out)?;
+    head::write(&about, &mut trace, left_out)?;
     trace.document.begin_events();
     head::describe_processes(&about, &mut trace)?;
     scopes::write(&mut survey.arrows, &mut trace)?;

@@ -18,7 +18,7 @@ use super::thread::{Open, Thread};
 use crate::export::ExportError;
 use crate::trace_json::activity::{Arrows, arrow};
 use crate::trace_json::rows::is_counter;
-use crate::trace_json::{Event, Object, PROTON_CATEGORIES, Place, Steps, Trace};
+use crate::trace_json::{Event, Object, PROTON_CATEGORIES, Place, Steps, Trace, has_args};
 
 /// Lanes that threads have beside their first ones have numbers from here: below may be streams.
 const MORE_LANES: i64 = 1_000_000;
@@ -139,30 +139,33 @@ impl Scopes<'_, '_, '_> {
             time_nanos: span.start_nanos,
             duration_nanos: Some(span.duration_nanos),
         };
-        let (scope_id, own_args) = (self.written, &self.args);
+        let (scope_id, own_args, places) = (self.written, &self.args, self.trace.places);
+        let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
         self.trace.add(&event, |event| {
-            event.object("args", |args| {
-                // A foreign trace may have said these itself.
-                if !own_args.contains("\"call_stack\":") {
+            if known.is_some() && !has_args(span) {
+                return;
+            }
+            event.object_with("args", own_args, |args| {
+                // What is foreign keeps its words, and its readers know the arguments of it.
+                if known.is_none() {
                     write_call_stack(reader, span.context_id, None, args);
-                }
-                if known.is_none() && kind != NodeKind::Scope {
-                    args.text("kind", kind.as_str());
-                }
-                write_metrics(metrics, args);
-                if span.is_open {
-                    args.value("open", true);
-                }
-                if !own_args.contains("\"scope_id\":") {
+                    if kind != NodeKind::Scope {
+                        args.text("kind", kind.as_str());
+                    }
+                    write_metrics(metrics, args);
+                    if span.is_open {
+                        args.value("open", true);
+                    }
                     args.value("scope_id", scope_id);
+                } else if span.is_open {
+                    args.text("finished", "false");
                 }
                 if let Some(external) = span.external_id {
-                    args.value("External id", external);
+                    args.value("External id", places.launch_number(process_id, external));
                 }
                 if let Some(correlation) = span.correlation_id {
-                    args.value("correlation", correlation);
+                    args.value("correlation", places.launch_number(process_id, correlation));
                 }
-                args.members(own_args);
             });
         })?;
         self.write_arrow(span, place)
@@ -173,7 +176,7 @@ impl Scopes<'_, '_, '_> {
         if let (Some(correlation), Some(thread)) = (span.correlation_id, thread)
             && self.arrows.start(thread.process_id, correlation)
         {
-            let id = self.trace.places.flow_id(thread.process_id, correlation);
+            let id = self.trace.places.arrow_id(thread.process_id, correlation);
             let start = arrow("s", LAUNCH, place, span.start_nanos);
             self.trace.add(&start, |event| event.value("id", id))?;
         }

@@ -1,6 +1,6 @@
 //! From lines to samples.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -15,6 +15,9 @@ use crate::input::Input;
 /// What the numbers are called: lines do not say what they count.
 const COUNT: &str = "samples";
 
+/// Bytes that a line may have with its end: it is kept as a whole.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+
 /// Reads a file. Frames are separated by `;`, the last blank is before the number; a line that begins
 /// with `#` is a comment.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
@@ -28,9 +31,13 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     let mut offset = 0;
     loop {
         line.clear();
-        let bytes = lines.read_until(b'\n', &mut line)?;
+        let bytes = (&mut lines).take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line)? as u64;
         if bytes == 0 {
             return Ok(());
+        }
+        if bytes > MAX_LINE_BYTES {
+            let cause = format!("the line has more than {MAX_LINE_BYTES} bytes");
+            return Err(Broken::at(offset, cause));
         }
         let content = if offset == 0 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
         let content = content.unwrap_or(&line).trim_ascii_end();
@@ -42,7 +49,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
                 Err(cause) => import.lose(LossCause::Unreadable, 1, offset, cause),
             }
         }
-        offset += bytes as u64;
+        offset += bytes;
     }
 }
 
@@ -67,7 +74,10 @@ fn number(text: &str) -> Option<MetricValue> {
         return None;
     }
     let whole = text.parse().map(MetricValue::Int);
-    whole.or_else(|_not_whole| text.parse().map(MetricValue::Float)).ok()
+    whole.ok().or_else(|| {
+        let real: f64 = text.parse().ok()?;
+        real.is_finite().then_some(MetricValue::Float(real))
+    })
 }
 
 fn add(import: &mut Import, stack: &str, value: MetricValue, at: &Place) -> Result<(), Broken> {

@@ -7,7 +7,7 @@ use marey_store::Reader;
 
 use crate::Format;
 use crate::export::{ExportError, LeftOut};
-use crate::weights::{Stack, leave_out, weights};
+use crate::weights::{Stack, weights};
 
 /// Writes a line for each stack. `;` in a name becomes `:`, the end of a line a blank, and a `#` that
 /// a line would begin with `:`, so that every line is read as what it is.
@@ -17,7 +17,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let weights = weights(reader, Format::Collapsed)?;
-    leave_out(reader, left_out);
+    weights.leave_out(reader, left_out);
     let mut out = BufWriter::new(out);
     for (&stack, sum) in &weights.by_stack {
         let Some(frames) = frames(reader, stack, left_out) else {

@@ -10,15 +10,17 @@ use std::iter::Peekable;
 use ::csv::Writer;
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS, SAMPLES,
+    COLLECTIVES, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA, METRICS,
+    SAMPLES, STEPS,
 };
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Part, Reader, StoreError};
 
+use crate::Format;
 use crate::export::{ExportError, LeftOut};
 
 /// The columns. Times are in nanoseconds, moments since 1970; what does not apply is empty.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 23] = [
     "kind",           // of a span, that of its context; of an activity, its own; otherwise `async`
     "name",           // its own
     "path",           // what it is in and itself, with `;` between them
@@ -33,14 +35,26 @@ const COLUMNS: [&str; 14] = [
     "stream",         // the one on it
     "category",       // that a foreign trace gave it
     "args",           // what else is known of it, as a JSON object
+    "correlation_id", // what a launch and its activities share
+    "external_id",    // what an operator and its activities share
+    "is_open",        // of a span, whether the recording ended before it
+    "bytes",          // that were copied or set
+    "grid",           // blocks of a kernel along x, y and z: `8x1x1`
+    "block",          // threads of a block, in the same way
+    "registers",      // of a thread
+    "shared_bytes",   // memory that a block shares
+    "graph_node_id",  // of the node of a graph that launched it
 ];
 
 /// What the table has no place for.
-const LEFT_OUT: [(&str, &Table); 7] = [
+const LEFT_OUT: [(&str, &Table); 10] = [
     ("blocks of memory", &MEMORY_SNAPSHOTS),
     ("collectives", &COLLECTIVES),
+    ("devices", &DEVICES),
+    ("entries of metadata", &METADATA),
     ("events of memory", &MEMORY_EVENTS),
     ("instants", &INSTANTS),
+    ("numbers of steps", &STEPS),
     ("points of flows", &FLOWS),
     ("samples", &SAMPLES),
     ("values of metrics", &METRICS),
@@ -55,10 +69,15 @@ pub(crate) fn write(
     for (what, table) in LEFT_OUT {
         left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
     }
+    let mut lines = lines(reader)?.peekable();
+    if lines.peek().is_none() {
+        let missing = "no spans or device activities";
+        return Err(ExportError::Nothing { format: Format::Csv, missing });
+    }
     let mut csv = Writer::from_writer(out);
     csv.write_record(COLUMNS).map_err(io::Error::from)?;
     let mut table = Records { reader, csv, field: String::new() };
-    for line in lines(reader)? {
+    for line in lines {
         table.write(&line?)?;
     }
     Ok(table.csv.flush()?)
@@ -81,6 +100,21 @@ struct Line {
     stream: Option<u32>,
     category_id: Option<u32>,
     args: Args,
+    correlation_id: Option<u64>,
+    external_id: Option<u64>,
+    is_open: Option<bool>,
+    on_device: OnDevice,
+}
+
+/// What only activities of devices have.
+#[derive(Default)]
+struct OnDevice {
+    bytes: Option<i64>,
+    grid: Option<[u32; 3]>,
+    block: Option<[u32; 3]>,
+    registers: Option<u32>,
+    shared_bytes: Option<i64>,
+    graph_node_id: Option<u64>,
 }
 
 impl Line {
@@ -99,6 +133,10 @@ impl Line {
             stream: None,
             category_id: span.category_id,
             args: span.args,
+            correlation_id: span.correlation_id,
+            external_id: span.external_id,
+            is_open: Some(span.is_open),
+            on_device: OnDevice::default(),
         }
     }
 
@@ -117,6 +155,17 @@ impl Line {
             stream: (activity.stream != u32::MAX).then_some(activity.stream),
             category_id: activity.category_id,
             args: activity.args,
+            correlation_id: activity.correlation_id,
+            external_id: activity.external_id,
+            is_open: None,
+            on_device: OnDevice {
+                bytes: activity.bytes,
+                grid: activity.grid,
+                block: activity.block,
+                registers: activity.registers,
+                shared_bytes: activity.shared_bytes,
+                graph_node_id: activity.graph_node_id,
+            },
         }
     }
 
@@ -135,6 +184,10 @@ impl Line {
             stream: None,
             category_id: span.category_id,
             args: span.args,
+            correlation_id: None,
+            external_id: None,
+            is_open: Some(span.is_open),
+            on_device: OnDevice::default(),
         }
     }
 }
@@ -190,7 +243,21 @@ impl Records<'_, '_> {
             reader.args(&line.args, &mut self.field);
         }
         self.end_field()?;
+        self.maybe(line.correlation_id)?;
+        self.maybe(line.external_id)?;
+        self.maybe(line.is_open)?;
+        self.on_device(&line.on_device)?;
         self.csv.write_record(None::<&[u8]>).map_err(io::Error::from)
+    }
+
+    fn on_device(&mut self, facts: &OnDevice) -> io::Result<()> {
+        let extents = |along: Option<[u32; 3]>| along.map(|[x, y, z]| format!("{x}x{y}x{z}"));
+        self.maybe(facts.bytes)?;
+        self.maybe(extents(facts.grid))?;
+        self.maybe(extents(facts.block))?;
+        self.maybe(facts.registers)?;
+        self.maybe(facts.shared_bytes)?;
+        self.maybe(facts.graph_node_id)
     }
 
     /// What a line is in: of a span, its own context is the last.

@@ -30,8 +30,7 @@ const GROUPS: &str = "pg_config";
 /// Reads a dump.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
     let rank = rank::named(&import.stem).or_else(|| rank::numbered(&import.stem));
-    let process =
-        import.process(NewProcess { pid: -1, rank, is_complete: true, ..NewProcess::default() });
+    let process = import.process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
     let mut dump = Dump {
         import,

@@ -267,7 +267,17 @@ pub(crate) fn export(
     mut out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let profile = sum::profile_of(reader)?;
+    let mut profile = sum::profile_of(reader)?;
+    if profile.nodes.len() == 1 && profile.metrics.is_empty() {
+        let format = match format {
+            Format::Json => crate::Format::Hatchet,
+            Format::Msgpack => crate::Format::HatchetMsgpack,
+        };
+        return Err(ExportError::Nothing { format, missing: "no contexts" });
+    }
+    if format == Format::Json {
+        left_out.insert("infinite values", remove_infinite(&mut profile));
+    }
     write(&profile, format, &mut out)?;
     for (table, name) in LEFT_OUT {
         let rows = reader.run().parts(table).iter().map(marey_store::Part::rows).sum();
@@ -279,4 +289,34 @@ pub(crate) fn export(
     }
     left_out.insert("values of counters", counters);
     Ok(())
+}
+
+/// Removes what JSON has no word for; how many values it was.
+fn remove_infinite(profile: &mut Profile) -> u64 {
+    let mut count = 0;
+    for metric in &mut profile.metrics {
+        let is_writable = |at: &usize| !is_infinite(&metric.values.get(*at));
+        let writable: Vec<usize> = (0..metric.nodes.len()).filter(is_writable).collect();
+        if writable.len() < metric.nodes.len() {
+            count += (metric.nodes.len() - writable.len()) as u64;
+            metric.nodes = writable.iter().map(|&at| metric.nodes[at]).collect();
+            metric.values = metric.values.pick(&writable);
+        }
+    }
+    profile.metrics.retain(|metric| !metric.nodes.is_empty());
+    if let Some(overhead) = &mut profile.meta.overhead
+        && overhead.scope_nanos.is_infinite()
+    {
+        overhead.scope_nanos = f64::NAN;
+        count += 1;
+    }
+    count
+}
+
+fn is_infinite(value: &MetricValue) -> bool {
+    match value {
+        MetricValue::Float(value) => value.is_infinite(),
+        MetricValue::Floats(values) => values.iter().any(|value| value.is_infinite()),
+        MetricValue::Int(_) | MetricValue::Text(_) | MetricValue::Ints(_) => false,
+    }
 }

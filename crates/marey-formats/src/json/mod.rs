@@ -28,14 +28,14 @@ const BATCH_ROWS: usize = 1024;
 const JSON: [(&str, &str); 3] =
     [("processes", "argv"), ("devices", "properties"), ("metadata", "value")];
 
-/// Writes a run. Nothing is left out: texts, contexts and arguments are where they belong, and sums can
-/// be made again.
+/// Writes a run. Nothing but what JSON has no numbers for is left out: texts, contexts and arguments are
+/// where they belong, and sums can be made again.
 pub(crate) fn write(
     reader: &Reader,
     out: &mut dyn Write,
-    _left_out: &mut LeftOut,
+    left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let mut lines = Lines { reader, out, line: String::new() };
+    let mut lines = Lines { reader, out, line: String::new(), not_finite: 0 };
     for table in [&PROCESSES, &THREADS, &SESSIONS, &PHASES, &LOSSES] {
         let batch = reader.run().read(table)?;
         lines.write(table, batch.columns())?;
@@ -52,7 +52,9 @@ pub(crate) fn write(
     lines.rows::<Sample>()?;
     lines.rows::<Collective>()?;
     lines.rows::<MemoryEvent>()?;
-    lines.rows::<MemoryBlock>()
+    lines.rows::<MemoryBlock>()?;
+    left_out.insert("values that are not finite", lines.not_finite);
+    Ok(())
 }
 
 struct Lines<'r, 'o> {
@@ -60,6 +62,8 @@ struct Lines<'r, 'o> {
     out: &'o mut dyn Write,
     /// The line that is being written.
     line: String,
+    /// Numbers that are `null`.
+    not_finite: u64,
 }
 
 impl Lines<'_, '_> {
@@ -149,8 +153,8 @@ impl Lines<'_, '_> {
             self.text("kind", reader.context(id).kind.as_str());
         }
         self.key("path");
-        self.list(reader.path(id), |context, line| {
-            quote(reader.text(reader.context(context).name_id), line);
+        self.list(reader.path(id), |lines, context| {
+            quote(reader.text(reader.context(context).name_id), &mut lines.line);
         });
     }
 
@@ -163,7 +167,7 @@ impl Lines<'_, '_> {
             ColumnKind::Flag => self.plain(name, bool::read(columns, row)),
             ColumnKind::Real => {
                 self.key(name);
-                real(f64::read(columns, row), &mut self.line);
+                self.real(f64::read(columns, row));
             }
             ColumnKind::Text => {
                 let text = <std::sync::Arc<str>>::read(columns, row);
@@ -179,7 +183,7 @@ impl Lines<'_, '_> {
             ColumnKind::Reals => {
                 self.key(name);
                 let list = columns[0].as_list::<i32>().value(row);
-                self.list(list.as_primitive::<Float64Type>().values().to_vec(), real);
+                self.list(list.as_primitive::<Float64Type>().values().to_vec(), Self::real);
             }
             // The numbers of arguments are in them, and sketches are of sums.
             ColumnKind::Ints | ColumnKind::Bytes => {}
@@ -211,22 +215,23 @@ impl Lines<'_, '_> {
             .extend(json.chars().map(|char| if matches!(char, '\n' | '\r') { ' ' } else { char }));
     }
 
-    fn list<V>(&mut self, values: Vec<V>, write: impl Fn(V, &mut String)) {
+    fn real(&mut self, value: f64) {
+        if value.is_finite() {
+            write!(self.line, "{value:?}").expect("texts take everything");
+        } else {
+            self.not_finite += 1;
+            self.line.push_str("null");
+        }
+    }
+
+    fn list<V>(&mut self, values: Vec<V>, write: impl Fn(&mut Self, V)) {
         self.line.push('[');
         for (number, value) in values.into_iter().enumerate() {
             if number > 0 {
                 self.line.push(',');
             }
-            write(value, &mut self.line);
+            write(self, value);
         }
         self.line.push(']');
-    }
-}
-
-fn real(value: f64, line: &mut String) {
-    if value.is_finite() {
-        write!(line, "{value:?}").expect("texts take everything");
-    } else {
-        line.push_str("null");
     }
 }

@@ -3,9 +3,9 @@
 use marey_store::row::{ActivityKind, GpuActivity};
 
 use super::head::process_name;
-use crate::export::ExportError;
+use crate::export::{ExportError, LeftOut};
 use crate::trace_json::activity::{
-    Arrows, Survey, arrow, category, stream_number, write_args, write_stream,
+    Arrows, Survey, arrow, category, stream_number, write_columns, write_stream,
 };
 use crate::trace_json::{Event, Place, Trace};
 
@@ -35,12 +35,22 @@ pub(super) fn describe_streams(survey: &Survey, trace: &mut Trace) -> Result<(),
     Ok(())
 }
 
-/// Writes all activities, and the ends of the arrows to them.
-pub(super) fn write(arrows: &Arrows, trace: &mut Trace) -> Result<(), ExportError> {
-    let reader = trace.reader;
+/// Writes what one process did on devices, and the ends of the arrows to it: the file does not say
+/// whose launch an activity is, so that what others did would be taken for this one's.
+pub(super) fn write(
+    user: Option<u32>,
+    arrows: &Arrows,
+    trace: &mut Trace,
+    left_out: &mut LeftOut,
+) -> Result<(), ExportError> {
+    let (reader, places) = (trace.reader, trace.places);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
+        if Some(row.process_id) != user {
+            *left_out.entry("activities of devices of other processes").or_default() += 1;
+            continue;
+        }
         args.clear();
         reader.args(&row.args, &mut args);
         let place = place(row.device, row.stream);
@@ -53,19 +63,19 @@ pub(super) fn write(arrows: &Arrows, trace: &mut Trace) -> Result<(), ExportErro
             duration_nanos: Some(row.duration_nanos),
         };
         trace.add(&event, |event| {
-            event.object("args", |event| {
+            event.object_with("args", &args, |event| {
                 // An annotation is no work of its stream, as which analysers would count it.
                 if row.kind != ActivityKind::Annotation {
                     write_stream(&row, event);
                 }
-                write_args(&row, &args, event);
+                write_columns(&row, places, event);
             });
         })?;
         if let Some(correlation) = row.correlation_id
             && arrows.ends(row.process_id, correlation)
         {
             let end = arrow("f", super::LAUNCH, place, row.start_nanos);
-            let id = trace.places.flow_id(row.process_id, correlation);
+            let id = trace.places.arrow_id(row.process_id, correlation);
             trace.add(&end, |event| {
                 event.value("id", id);
                 event.text("bp", "e");

@@ -1,26 +1,26 @@
 //! What stands beside the events: ranks, devices, what the run says of itself, and names.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use marey_store::{ProcessRow, Reader};
 
 use crate::export::{ExportError, LeftOut};
-use crate::trace_json::{About, Trace, device_properties, quoted};
+use crate::trace_json::{About, Trace, device_properties, other_ranks, quoted};
 
 /// Writes what stands before the events.
 pub(super) fn write(
     about: &About,
+    user: Option<u32>,
     trace: &mut Trace,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let reader = trace.reader;
     let (base_nanos, document) = (trace.base_nanos, &mut trace.document);
     document.member("schemaVersion", about.get("schemaVersion").unwrap_or("1"));
-    if let Some(info) = distributed_info(about, reader, left_out) {
+    if let Some(info) = distributed_info(about, user, reader) {
         document.member("distributedInfo", &info);
     }
-    document.member("deviceProperties", &device_properties(reader)?);
+    document.member("deviceProperties", &device_properties(reader, user, left_out)?);
     if about.get("host_name").is_none()
         && let Some(process) = about.host(reader).filter(|process| !process.host.is_empty())
     {
@@ -35,9 +35,11 @@ pub(super) fn write(
 /// Says what processes and threads are called.
 pub(super) fn describe_processes(about: &About, trace: &mut Trace) -> Result<(), ExportError> {
     let (reader, places) = (trace.reader, trace.places);
+    let has_others = other_ranks(reader) > 0;
     for process in reader.processes() {
         let name = process_name(process);
-        if name.is_some() || places.process(process.id).pid != process.pid {
+        let is_of_several = has_others && process.rank.is_some();
+        if name.is_some() || is_of_several || places.process(process.id).pid != process.pid {
             trace.name_process(process, &name.unwrap_or_default())?;
         }
     }
@@ -52,18 +54,18 @@ pub(super) fn describe_processes(about: &About, trace: &mut Trace) -> Result<(),
 /// space included.
 fn distributed_info<'a>(
     about: &'a About,
+    user: Option<u32>,
     reader: &Reader,
-    left_out: &mut LeftOut,
 ) -> Option<Cow<'a, str>> {
-    let ranks: Vec<i64> = reader.processes().filter_map(|process| process.rank).collect();
-    let others = ranks.iter().filter(|rank| **rank != ranks[0]).collect::<HashSet<_>>().len();
-    *left_out.entry("ranks").or_default() += others as u64;
+    let user = user.and_then(|user| reader.process(user));
+    let rank = user.and_then(|user| user.rank).or_else(|| about.host(reader)?.rank);
+    let rank = rank.or_else(|| reader.processes().find_map(|process| process.rank));
     match about.get("distributedInfo") {
         Some(info) if info.contains("\"rank\": ") => Some(info.into()),
         Some(info) if info.contains("\"rank\":") => {
             Some(info.replace("\"rank\":", "\"rank\": ").into())
         }
-        _ => Some(format!("{{\"rank\": {}}}", ranks.first()?).into()),
+        _ => Some(format!("{{\"rank\": {}}}", rank?).into()),
     }
 }
 

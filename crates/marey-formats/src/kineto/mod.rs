@@ -36,21 +36,24 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     trace_json::check_events(reader, Format::Kineto)?;
     let mut survey = Survey::of(reader)?;
-    let devices = survey.streams.iter().map(|&(_, device, _)| device.into()).collect();
-    let places = Places::new(reader, &devices, |thread| thread.os_id);
+    let about = About::of(reader, left_out)?;
+    let user = about.host(reader).and_then(|host| survey.user(host, reader));
+    let users = survey.streams.iter().filter(|stream| Some(stream.0) == user);
+    let devices = users.map(|&(_, device, _)| device.into()).collect();
+    let places = Places::new(reader, &survey, &devices, |thread| thread.os_id);
     let mut trace = Trace {
         reader,
         places: &places,
         document: Document::new(out),
         base_nanos: base_nanos(trace_json::extent_nanos(reader)),
     };
-    let about = About::of(reader)?;
-    head::write(&about, &mut trace, left_out)?;
+    head::write(&about, user, &mut trace, left_out)?;
+    survey.keep(user);
     trace.document.begin_events();
     head::describe_processes(&about, &mut trace)?;
     activities::describe_streams(&survey, &mut trace)?;
     spans::write(&mut survey.arrows, &mut trace)?;
-    activities::write(&survey.arrows, &mut trace)?;
+    activities::write(user, &survey.arrows, &mut trace, left_out)?;
     rows::write_flows(&mut trace)?;
     rows::write_instants(&mut trace)?;
     rows::write_memory_events(&mut trace, left_out)?;

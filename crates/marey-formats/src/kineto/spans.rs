@@ -7,7 +7,7 @@ use marey_store::row::Span;
 
 use crate::export::ExportError;
 use crate::trace_json::activity::{Arrows, arrow};
-use crate::trace_json::{Event, PROTON_CATEGORIES, Steps, Trace};
+use crate::trace_json::{Event, PROTON_CATEGORIES, Steps, Trace, has_args};
 
 /// What the names of modules begin with.
 const MODULE_PREFIX: &str = "nn.Module: ";
@@ -40,7 +40,9 @@ impl<'r> Spans<'_, 'r, '_> {
         let name = self.name(span, kind, known.is_none());
         let index = (known.is_none() && kind != NodeKind::Runtime).then_some(self.own);
         self.own += u64::from(index.is_some());
-        let place = self.trace.places.thread(span.thread_id);
+        let places = self.trace.places;
+        let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
+        let place = places.thread(span.thread_id);
         let event = Event {
             phase: "X",
             category: Some(known.unwrap_or(category(kind))),
@@ -53,20 +55,19 @@ impl<'r> Spans<'_, 'r, '_> {
             if index.is_none() && !has_args(span) {
                 return;
             }
-            event.object("args", |args| {
+            event.object_with("args", &self.args, |args| {
                 if let Some(external) = span.external_id {
-                    args.value("External id", external);
+                    args.value("External id", places.launch_number(process_id, external));
                 }
                 if let Some(correlation) = span.correlation_id {
-                    args.value("correlation", correlation);
+                    args.value("correlation", places.launch_number(process_id, correlation));
                 }
-                if let Some(index) = index.filter(|_| !self.args.contains("\"Ev Idx\":")) {
+                if let Some(index) = index {
                     args.value("Ev Idx", index);
                 }
-                if span.is_open && !self.args.contains("\"finished\":") {
+                if span.is_open {
                     args.text("finished", "false");
                 }
-                args.members(&self.args);
             });
         })?;
         self.write_arrow(span)
@@ -92,17 +93,12 @@ impl<'r> Spans<'_, 'r, '_> {
         };
         if self.arrows.start(thread.process_id, correlation) {
             let place = self.trace.places.thread(span.thread_id);
-            let id = self.trace.places.flow_id(thread.process_id, correlation);
+            let id = self.trace.places.arrow_id(thread.process_id, correlation);
             let start = arrow("s", super::LAUNCH, place, span.start_nanos);
             self.trace.add(&start, |event| event.value("id", id))?;
         }
         Ok(())
     }
-}
-
-fn has_args(span: &Span) -> bool {
-    let numbers = [span.external_id, span.correlation_id];
-    span.is_open || span.args.text_id.is_some() || numbers.iter().any(Option::is_some)
 }
 
 /// Kineto's category for what marey records.

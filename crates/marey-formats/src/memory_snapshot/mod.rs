@@ -45,7 +45,6 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     let process = import.process(NewProcess {
         pid: -1,
         rank: rank::named(&import.stem),
-        is_complete: true,
         ..NewProcess::default()
     });
     let mut snapshot = Snapshot {

@@ -149,7 +149,7 @@ impl<'a> Pickle<'a> {
         let offset = self.offset();
         self.values.allow_unfolded(MIN_UNFOLDED_BYTES + UNFOLDED_PER_BYTE * offset);
         let size = self.stack.len() + self.marks.len() + self.memo.len() + self.values.size();
-        if size as u64 > MIN_VALUES + offset / BYTES_PER_VALUE {
+        if size as u64 > max_values(offset) {
             return Err(Broken::at(offset, "the values take far more memory than the file"));
         }
         Ok(())
@@ -389,10 +389,11 @@ impl Pickle<'_> {
         }
     }
 
-    /// Each number needs a byte of the file at least, so the memo is no longer than that.
+    /// Each number needs a byte of the file at least, so the memo is no longer than that; nor is it
+    /// longer than all values may be.
     fn memorise(&mut self, number: u64) -> Result<(), Broken> {
         let value = self.top()?;
-        if number > self.offset() {
+        if number > self.offset().min(max_values(self.offset())) {
             return self.fault(format!("the memo has no place {number} yet"));
         }
         let number = number as usize;
@@ -489,6 +490,11 @@ impl Pickle<'_> {
         let offset = self.offset();
         self.rows.push_back(Row { key: list.rows.key, list: list.number, value, offset });
     }
+}
+
+/// Values that a pickle may have at a time after so many bytes.
+const fn max_values(offset: u64) -> u64 {
+    MIN_VALUES + offset / BYTES_PER_VALUE
 }
 
 /// Whether what lies on top of this stack is an element of a list: that list is directly below, or

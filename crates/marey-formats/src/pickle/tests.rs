@@ -144,6 +144,13 @@ fn what_is_no_data_is_refused() {
         read(b"Nr\xff\xff\xff\xff.").unwrap_err(),
         "byte 6: the memo has no place 4294967295 yet"
     );
+    // Behind a long text: a memo of that length would be larger than all that may be kept.
+    let long = text(&"x".repeat(3 << 20));
+    let number: u32 = 3 << 20;
+    assert_eq!(
+        read(&[&long[..], b"r", &number.to_le_bytes(), b"."].concat()).unwrap_err(),
+        "byte 3145738: the memo has no place 3145728 yet"
+    );
 }
 
 /// Python writes elements in batches; one alone without a mark. PyTorch writes all at once, and

@@ -20,10 +20,12 @@ use crate::import::{Broken, Import};
 use crate::input::Input;
 use crate::weights::{is_nanos, name_and_unit};
 
+/// Bytes that a profile may have, unpacked.
+const MAX_BYTES: u64 = 4 << 30;
+
 /// Reads a file. It is kept as a whole, since its samples may come before what they refer to.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
-    let mut content = Vec::new();
-    input.read_to_end(&mut content)?;
+    let content = whole(input, MAX_BYTES)?;
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
     let (tables, end) = Tables::of(&content, import);
@@ -37,6 +39,15 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         }
     }
     end
+}
+
+fn whole(input: impl Read, max_bytes: u64) -> Result<Vec<u8>, Broken> {
+    let mut content = Vec::new();
+    input.take(max_bytes.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > max_bytes {
+        return Err(Broken::at(max_bytes, format!("the profile has more than {max_bytes} bytes")));
+    }
+    Ok(content)
 }
 
 struct Reader<'a, 'i> {
@@ -206,4 +217,16 @@ fn quoted(text: &str) -> String {
     let mut json = String::new();
     quote(text, &mut json);
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_without_end_is_not_kept() {
+        assert_eq!(whole(&b"1234"[..], 4).unwrap(), b"1234");
+        let broken = whole(std::io::repeat(0), 4).unwrap_err();
+        assert_eq!(broken.to_string(), "byte 4: the profile has more than 4 bytes");
+    }
 }

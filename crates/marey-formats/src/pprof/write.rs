@@ -3,11 +3,12 @@
 //! Parts of a profile that are written behind each other are one profile. So sums go out whenever
 //! there are many, and what they refer to is written with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use marey_model::table::stored::{GPU_ACTIVITIES, SAMPLES, SPANS};
 use marey_store::Reader;
 use marey_store::row::{self, Args, Metadata};
 use prost::Message;
@@ -16,12 +17,20 @@ use serde_json::Value;
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
 use super::{LOCATIONS, facts};
-use crate::Format;
 use crate::export::{ExportError, LeftOut};
-use crate::weights::{Place, Stack, Sum, Times, leave_out, name_and_unit, sampled_names, times};
+use crate::weights::{
+    Place, Stack, Sum, Times, leave_out, leave_out_table, name_and_unit, sampled_names, times,
+};
+use crate::{Format, half_pairs};
 
 /// Stacks in memory before they are written.
 const MAX_STACKS: usize = 1 << 16;
+
+/// The first number beyond 64 bits.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// Types of values in a file: a sample has one of each, be it zero.
+const MAX_TYPES: usize = 64;
 
 /// A type of values of a run that has spans.
 #[derive(Clone, Copy)]
@@ -52,10 +61,15 @@ pub(crate) fn write(
         }
     }
     let names = sampled_names(reader)?;
-    if names.is_empty() {
+    let left_out_tables = if names.is_empty() {
         writer.spans()?;
+        &[(&SAMPLES, "values that are no numbers")][..]
     } else {
         writer.samples(&names)?;
+        &[(&SPANS, "spans"), (&GPU_ACTIVITIES, "activities of devices")]
+    };
+    for (table, name) in left_out_tables {
+        leave_out_table(reader, table, name, writer.left_out);
     }
     leave_out(reader, writer.left_out);
     writer.out.finish()?;
@@ -81,6 +95,8 @@ struct Key {
 
 impl Writer<'_, '_, '_> {
     fn samples(&mut self, names: &[u32]) -> Result<(), ExportError> {
+        let names = &names[..names.len().min(MAX_TYPES)];
+        let columns: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
         let types = names.iter().map(|&name_id| name_and_unit(self.reader.text(name_id)));
         self.begin(&types.collect::<Vec<_>>(), "");
         let mut sums: BTreeMap<Key, Vec<Sum>> = BTreeMap::new();
@@ -89,10 +105,13 @@ impl Writer<'_, '_, '_> {
             if sample.time_nanos.is_some() {
                 self.leave_out("times of samples");
             }
-            let column = names.iter().position(|&name_id| name_id == sample.name_id);
             let value = Sum::of(&sample.value).filter(|value| value.as_f64().is_finite());
-            let (Some(column), Some(value)) = (column, value) else {
+            let Some(value) = value else {
                 self.leave_out("values that are no numbers");
+                continue;
+            };
+            let Some(&column) = columns.get(&sample.name_id) else {
+                self.leave_out("values of further types");
                 continue;
             };
             let values =
@@ -178,12 +197,15 @@ impl Writer<'_, '_, '_> {
         Sample { location_id, value, label }
     }
 
-    fn args(&self, key: &Key) -> serde_json::Map<String, Value> {
+    fn args(&mut self, key: &Key) -> serde_json::Map<String, Value> {
         let Some(text_id) = key.args_id else { return serde_json::Map::new() };
         let args = Args { text_id: Some(text_id), numbers: key.arg_numbers.clone() };
         let mut json = String::new();
         self.reader.args(&args, &mut json);
-        serde_json::from_str(&json).unwrap_or_default()
+        serde_json::from_str(&half_pairs::replaced(&json)).unwrap_or_else(|_deep_or_damaged| {
+            self.leave_out("arguments that cannot be read");
+            serde_json::Map::new()
+        })
     }
 
     /// The locations that a sample had where it comes from, if they are known.
@@ -255,7 +277,9 @@ impl Writer<'_, '_, '_> {
         match sum {
             Sum::Whole(value) => value,
             Sum::Real(value) => {
-                if value.fract() != 0.0 {
+                if !(-TWO_TO_63..TWO_TO_63).contains(&value) {
+                    self.leave_out("values beyond 64 bits");
+                } else if value.fract() != 0.0 {
                     self.leave_out("fractions of values");
                 }
                 value.round() as i64

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::Unit;
 use super::read::{Elements, File};
 use super::sampled::Weighing;
+use crate::hatchet::MAX_DEPTH;
 use crate::import::Broken;
 
 /// The events of a profile on their way into a run: spans, if they have times; otherwise the stretches
@@ -83,9 +84,15 @@ impl Evented {
         match event.kind {
             Kind::Open => {
                 let parent = self.context();
+                let is_too_deep = self.open.len() >= MAX_DEPTH;
+                if is_too_deep {
+                    let cause = format_args!("a frame is inside {MAX_DEPTH} others");
+                    file.lose(LossCause::Unsupported, 1, cause);
+                }
                 let context = match self.unit {
                     // The assembler finds it out.
                     Unit::Time(_) => Assembler::ROOT,
+                    _ if is_too_deep => parent,
                     _ => file.import.run.context(parent, NodeKind::Frame, name_id),
                 };
                 let Self { opened: order, last_nanos: start_nanos, .. } = *self;
@@ -145,7 +152,8 @@ impl Evented {
         if let Some(count) = self.open_counts.get_mut(&open.frame) {
             *count -= 1;
         }
-        if !matches!(self.unit, Unit::Time(_)) {
+        // Those that were around it are still open.
+        if !matches!(self.unit, Unit::Time(_)) || self.open.len() >= MAX_DEPTH {
             return Ok(());
         }
         let Open { name_id, start_nanos, order, .. } = *open;

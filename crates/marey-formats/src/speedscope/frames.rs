@@ -40,7 +40,7 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
         if ambiguous.contains(&*label) {
             add_place(frame, &mut label);
         }
-        if taken.get(&label).is_some_and(|other| *other != frame) {
+        while taken.get(&label).is_some_and(|other| *other != frame) {
             write!(label, " #{number}").expect("texts take everything");
         }
         taken.entry(label.clone()).or_insert(frame);
@@ -92,5 +92,14 @@ mod tests {
             "",
         ];
         assert_eq!(labels(&frames), expected);
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_numbered_one_is_no_other_frame() {
+        let frames: Vec<Frame> = serde_json::from_str(
+            r#"[{"name": "run #2"}, {"name": "run"}, {"name": "run", "x": 1}]"#,
+        )
+        .unwrap();
+        assert_eq!(labels(&frames), ["run #2", "run", "run #2 #2"]);
     }
 }

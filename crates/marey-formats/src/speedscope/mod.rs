@@ -10,6 +10,7 @@
 //! of JavaScript; [`write()`] takes the run's start from them and says it in the key `marey`, which
 //! other readers ignore.
 
+mod by_key;
 mod decimal;
 mod evented;
 mod frame_list;

@@ -38,9 +38,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     };
     let mut json = serde_json::Deserializer::from_reader(Counted { input, offset: &offset });
     let read = json.deserialize_map(&mut file).and_then(|()| json.end());
-    file.end(read)?;
-    import.run.process_mut(process).is_complete = true;
-    Ok(())
+    file.end(read)
 }
 
 fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {

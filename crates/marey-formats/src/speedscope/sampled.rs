@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::read::{Elements, File};
 use super::{Unit, decimal};
+use crate::hatchet::MAX_DEPTH;
 use crate::import::Broken;
 
 /// The stacks of a profile while they wait for their weights, which are another list: eight bytes
@@ -35,6 +36,12 @@ impl Samples {
 impl Elements for &mut Samples {
     fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), Broken> {
         let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
+        if stack.as_ref().is_some_and(|stack| stack.len() > MAX_DEPTH) {
+            let cause = format_args!("the stack has more than {MAX_DEPTH} frames");
+            file.lose(LossCause::Unsupported, 1, cause);
+            self.0.push(None);
+            return Ok(());
+        }
         let context = stack.and_then(|stack| {
             let mut frames = stack.into_iter();
             frames.try_fold(Assembler::ROOT, |context, frame| {

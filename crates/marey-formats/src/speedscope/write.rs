@@ -2,9 +2,9 @@
 //! profiles.
 //!
 //! The frames come first, so all rows are read twice. Each profile waits in a file of its own until
-//! its extent is known; of streams and samples, which come mixed, some profiles are made at a time.
+//! its extent is known; streams and samples come mixed and wait for their turn ([`ByKey`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use marey_model::args::quote;
@@ -15,6 +15,7 @@ use marey_model::table::stored::{
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
 use marey_store::{Part, Reader, StoreError};
 
+use super::by_key::ByKey;
 use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
@@ -32,9 +33,6 @@ const LEFT_OUT: [(&str, &Table); 7] = [
     ("spans beside threads", &ASYNC_SPANS),
     ("values of metrics", &METRICS),
 ];
-
-/// Profiles of streams or samples that are made at a time.
-const MANY: usize = 32;
 
 /// What JavaScript counts without gaps.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
@@ -89,9 +87,8 @@ pub(crate) fn write(
 /// What there is in a run.
 struct Survey<'r> {
     frames: FrameList<'r>,
-    has_spans: bool,
-    streams: Vec<Stream>,
-    values: Vec<Value>,
+    /// Whether there is anything that profiles are made of.
+    has_rows: bool,
     /// Where imported profiles start and end, by thread, as JSON.
     extents: HashMap<u32, [Option<String>; 2]>,
     /// The profile that is shown first, as JSON.
@@ -104,9 +101,7 @@ impl<'r> Survey<'r> {
     fn of(reader: &'r Reader<'r>, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let mut survey = Self {
             frames: FrameList::new(reader)?,
-            has_spans: false,
-            streams: Vec::new(),
-            values: Vec::new(),
+            has_rows: false,
             extents: HashMap::new(),
             active: None,
             base_nanos: base_nanos(reader),
@@ -116,21 +111,19 @@ impl<'r> Survey<'r> {
         for span in reader.rows::<Span>()? {
             let span = span?;
             survey.frames.number(process(reader, span.thread_id), span.name_id);
-            survey.has_spans = true;
+            survey.has_rows = true;
             arguments += u64::from(span.args.text_id.is_some());
         }
-        let mut streams = BTreeSet::new();
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
             survey.frames.number(activity.process_id, activity.name_id);
-            streams.insert(stream(&activity));
+            survey.has_rows = true;
             arguments += u64::from(activity.args.text_id.is_some());
         }
-        let mut values = BTreeSet::new();
         let mut stacks = BTreeSet::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
-            values.insert(value(&sample));
+            survey.has_rows = true;
             stacks.insert((sample.process_id, sample.context_id));
             arguments += u64::from(sample.args.text_id.is_some());
         }
@@ -140,8 +133,6 @@ impl<'r> Survey<'r> {
             }
         }
         left_out.insert("arguments", arguments);
-        survey.streams = streams.into_iter().collect();
-        survey.values = values.into_iter().collect();
         Ok(survey)
     }
 
@@ -164,10 +155,7 @@ impl<'r> Survey<'r> {
     }
 
     fn is_empty(&self) -> bool {
-        !self.has_spans
-            && self.streams.is_empty()
-            && self.values.is_empty()
-            && self.extents.is_empty()
+        !self.has_rows && self.extents.is_empty()
     }
 
     /// Where an imported profile of times starts and ends.
@@ -214,22 +202,21 @@ impl Profiles<'_, '_> {
 
     fn streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        for some in std::mem::take(&mut self.survey.streams).chunks(MANY) {
-            let mut of_streams: BTreeMap<Stream, Lanes> =
-                some.iter().map(|&stream| (stream, Lanes::default())).collect();
-            for activity in reader.rows::<GpuActivity>()? {
-                let activity = activity?;
-                let Some(lanes) = of_streams.get_mut(&stream(&activity)) else { continue };
-                let frame = self.survey.frames.number(activity.process_id, activity.name_id);
-                let GpuActivity { start_nanos, duration_nanos, .. } = activity;
-                self.add(lanes, frame, (start_nanos, duration_nanos), left_out)?;
-            }
-            for ((process, device, stream), lanes) in of_streams {
-                let title = format!("device {device} stream {stream}");
-                self.lanes(&in_process(reader, process, title), lanes, [None; 2])?;
-            }
+        let mut of_streams = ByKey::new();
+        for activity in reader.rows::<GpuActivity>()? {
+            let activity = activity?;
+            of_streams.push(stream(&activity), &activity)?;
         }
-        Ok(())
+        of_streams.for_each(|(process, device, stream): Stream, activities| {
+            let mut lanes = Lanes::default();
+            for activity in activities {
+                let GpuActivity { start_nanos, duration_nanos, name_id, .. } = activity?;
+                let frame = self.survey.frames.number(process, name_id);
+                self.add(&mut lanes, frame, (start_nanos, duration_nanos), left_out)?;
+            }
+            let title = format!("device {device} stream {stream}");
+            self.lanes(&in_process(reader, process, title), lanes, [None; 2])
+        })
     }
 
     fn add(
@@ -272,12 +259,15 @@ impl Profiles<'_, '_> {
 
     fn samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        for some in std::mem::take(&mut self.survey.values).chunks(MANY) {
-            let mut of_values: BTreeMap<Value, Stacks> =
-                some.iter().map(|&value| (value, Stacks::default())).collect();
-            for sample in reader.rows::<Sample>()? {
-                let sample = sample?;
-                let Some(stacks) = of_values.get_mut(&value(&sample)) else { continue };
+        let mut of_values = ByKey::new();
+        for sample in reader.rows::<Sample>()? {
+            let sample = sample?;
+            of_values.push(value(&sample), &sample)?;
+        }
+        of_values.for_each(|value: Value, samples| {
+            let mut stacks = Stacks::default();
+            for sample in samples {
+                let sample: Sample = sample?;
                 let frames = reader.path(sample.context_id).into_iter().map(|context| {
                     let name_id = reader.context(context).name_id;
                     self.survey.frames.number(sample.process_id, name_id)
@@ -286,11 +276,8 @@ impl Profiles<'_, '_> {
                     *left_out.entry("values that are no weights").or_default() += 1;
                 }
             }
-            for (value, stacks) in of_values {
-                self.stacks(value, stacks)?;
-            }
-        }
-        Ok(())
+            Ok(self.stacks(value, stacks)?)
+        })
     }
 
     fn stacks(&mut self, (process, thread, name_id): Value, stacks: Stacks) -> io::Result<()> {

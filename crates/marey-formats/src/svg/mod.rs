@@ -12,7 +12,7 @@ use marey_store::Reader;
 
 use crate::Format;
 use crate::export::{ExportError, LeftOut};
-use crate::weights::{leave_out, weights};
+use crate::weights::weights;
 
 /// Writes the flame graph of a run.
 pub(crate) fn write(
@@ -21,7 +21,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let weights = weights(reader, Format::Svg)?;
-    leave_out(reader, left_out);
+    weights.leave_out(reader, left_out);
     let tree = tree::Tree::of(&weights, reader, left_out);
     if tree.nodes[0].total <= 0.0 {
         let missing = "no weight above zero";

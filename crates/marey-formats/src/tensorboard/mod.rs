@@ -55,7 +55,7 @@ pub(crate) fn write(
     let flame = flame::draw(reader)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);
     let mut events = Events::begin(out, start_nanos)?;
-    steps::write(reader, &steps, &mut events)?;
+    steps::write(reader, &steps, &mut events, left_out)?;
     metrics::write(reader, &steps, &mut events, left_out)?;
     if let Some(picture) = flame {
         events.image("marey/flame", start_nanos, picture)?;

@@ -1,6 +1,7 @@
 //! Scalars of training steps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use marey_model::context::NodeKind;
 use marey_store::row::{ActivityKind, GpuActivity, Span, Step};
@@ -8,10 +9,13 @@ use marey_store::{Reader, StoreError};
 
 use super::event::Events;
 use super::tag;
-use crate::export::ExportError;
+use crate::export::{ExportError, LeftOut};
 
 /// How many names have their time shown.
 const NAMES: usize = 10;
+
+/// How many devices of a process have their time shown.
+const DEVICES: usize = 16;
 
 /// The steps of each process by start; there are few of them, beside events.
 pub(super) struct Steps(HashMap<u32, Vec<Step>>);
@@ -53,10 +57,11 @@ pub(super) fn write(
     reader: &Reader,
     steps: &Steps,
     events: &mut Events,
+    left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let names = names(reader)?;
     let scopes = scopes(reader, steps, &names)?;
-    let busy = busy(reader, steps)?;
+    let busy = busy(reader, steps, &busiest(reader, left_out)?)?;
     for process in reader.processes() {
         for (number, step) in steps.of_process(process.id).iter().enumerate() {
             let mut scalar = |name: &str, value: f64| {
@@ -89,7 +94,7 @@ fn names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
         }
     }
     let mut names: Vec<u32> = totals.keys().copied().collect();
-    names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), reader.text(*name)));
+    names.sort_by_key(|name| (Reverse(totals[name]), reader.text(*name)));
     names.truncate(NAMES);
     Ok(names)
 }
@@ -140,14 +145,45 @@ fn around(reader: &Reader, positions: &HashMap<u32, usize>) -> Vec<u16> {
     around
 }
 
+/// The devices of each process that did most, with their processes. The others are counted.
+fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)>, StoreError> {
+    let mut totals: HashMap<(u32, u32), i64> = HashMap::new();
+    for activity in reader.rows::<GpuActivity>()? {
+        let activity = activity?;
+        if is_work(&activity) {
+            let total = totals.entry((activity.process_id, activity.device)).or_default();
+            *total = total.saturating_add(activity.duration_nanos);
+        }
+    }
+    let mut devices: Vec<(u32, u32)> = totals.keys().copied().collect();
+    devices.sort_unstable_by_key(|&(process, device)| {
+        (process, Reverse(totals[&(process, device)]), device)
+    });
+    let count = devices.len();
+    let by_process = devices.chunk_by(|a, b| a.0 == b.0);
+    let busiest: HashSet<_> =
+        by_process.flat_map(|some| some.iter().take(DEVICES)).copied().collect();
+    left_out.insert("devices beside the 16 busiest", (count - busiest.len()) as u64);
+    Ok(busiest)
+}
+
+/// Annotations are around others, and who waits does nothing.
+const fn is_work(activity: &GpuActivity) -> bool {
+    !matches!(activity.kind, ActivityKind::Annotation | ActivityKind::Sync)
+}
+
 /// By process and device, how long it did something in each step.
-fn busy(reader: &Reader, steps: &Steps) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
+fn busy(
+    reader: &Reader,
+    steps: &Steps,
+    devices: &HashSet<(u32, u32)>,
+) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
     let mut busy: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
     // Up to where each device is known to be busy.
     let mut until: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
-        if matches!(activity.kind, ActivityKind::Annotation | ActivityKind::Sync) {
+        if !is_work(&activity) || !devices.contains(&(activity.process_id, activity.device)) {
             continue;
         }
         let GpuActivity { process_id: process, device, start_nanos, duration_nanos, .. } = activity;

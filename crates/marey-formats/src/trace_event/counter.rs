@@ -1,5 +1,6 @@
 //! Values of counters and metrics.
 
+use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_store::Assembler;
 use marey_store::row::Metric;
@@ -21,6 +22,9 @@ pub(super) fn add(
     let mut counter = event.name().into_owned();
     if let Some(id) = event.id() {
         counter = format!("{counter}[{id}]"); // counters of one name and several ids are several
+    }
+    if event.args().next().is_none() {
+        import.lose(LossCause::Unreadable, 1, event.offset, "a counter without values");
     }
     for (series, value) in event.args() {
         let is_itself = series == "value" || series == event.name();

@@ -1,7 +1,5 @@
 //! What devices did.
 
-use std::collections::HashMap;
-
 use marey_model::args::NewArgs;
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_store::Assembler;
@@ -27,8 +25,6 @@ const KINETO_STREAM_WAITS: i64 = 1_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     args: NewArgs,
-    /// How many collectives of a group and name there were, for those that have no number.
-    sequences: HashMap<(String, String), i64>,
 }
 
 /// What an event says in arguments that have columns.
@@ -69,6 +65,7 @@ impl Devices {
         lanes.add_device(process);
         let process_id = lanes.host(import);
         let external_id = columns.external.map(|(_, id)| id);
+        let name = event.name();
         let activity = GpuActivity {
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
@@ -76,8 +73,8 @@ impl Devices {
             device: columns.device.unwrap_or_else(|| device_of(process)),
             stream: columns.stream.unwrap_or_else(|| stream_of(thread, event)),
             kind,
-            name_id: import.run.text(&event.name()),
-            context_id: columns.call_stack.map(|stack| around(&names(stack), import)),
+            name_id: import.run.text(&name),
+            context_id: columns.call_stack.map(|stack| around(&name, &names(stack), import)),
             correlation_id: columns.correlation_id,
             graph_node_id: columns.graph_node_id,
             grid: columns.grid,
@@ -91,59 +88,56 @@ impl Devices {
             args: import.run.args(&mut self.args)?,
         };
         if let Some(name) = event.arg("Collective name") {
-            self.add_collective(event, name, &activity, import)?;
+            add_collective(event, name, &activity, import)?;
         }
         import.run.add_gpu_activity(activity)?;
         Ok(())
     }
+}
 
-    fn add_collective(
-        &mut self,
-        event: &Event,
-        name: &str,
-        activity: &GpuActivity,
-        import: &mut Import,
-    ) -> Result<(), Broken> {
-        let said = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
-        let number = |key| event.arg(key).and_then(whole);
-        let name = event.text_of(name).into_owned();
-        let group = said("Process Group Name").or_else(|| said("Process Group ID"));
-        let group = group.unwrap_or_default();
-        let sequence = number("Seq");
-        let next = self.sequences.entry((group.clone(), name.clone())).or_default();
-        *next += 1;
-        let counted = *next;
-        let name_id = import.run.text(&name);
-        let group_id = import.run.text(&group);
-        let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
-        import.run.add_collective(Collective {
-            start_nanos: activity.start_nanos,
-            duration_nanos: Some(activity.duration_nanos),
-            created_nanos: None,
-            process_id: activity.process_id,
-            device: Some(activity.device),
-            stream: Some(activity.stream),
-            name_id,
-            group_id,
-            group_size: number("Group size").and_then(|size| size.try_into().ok()),
-            sequence,
-            dtype_id,
-            in_elements: number("In msg nelems"),
-            out_elements: number("Out msg nelems"),
-            state: CollectiveState::Completed,
-            is_p2p: matches!(name.as_str(), "send" | "recv"),
-            context_id: None,
-            // The activity has them.
-            args: marey_store::row::Args::default(),
-        })?;
-        import.collective_ends.push(CollectiveEnd {
-            group,
-            sequence: sequence.unwrap_or(counted),
-            name,
-            end_nanos: activity.start_nanos.saturating_add(activity.duration_nanos),
-        });
-        Ok(())
+fn add_collective(
+    event: &Event,
+    name: &str,
+    activity: &GpuActivity,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let said = |key| event.arg(key).map(|value| event.text_of(value).into_owned());
+    let number = |key| event.arg(key).and_then(whole);
+    let name = event.text_of(name).into_owned();
+    let group = said("Process Group Name").or_else(|| said("Process Group ID"));
+    let group = group.unwrap_or_default();
+    let sequence = number("Seq");
+    let is_p2p = matches!(name.as_str(), "send" | "recv");
+    let name_id = import.run.text(&name);
+    let group_id = import.run.text(&group);
+    let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
+    import.run.add_collective(Collective {
+        start_nanos: activity.start_nanos,
+        duration_nanos: Some(activity.duration_nanos),
+        created_nanos: None,
+        process_id: activity.process_id,
+        device: Some(activity.device),
+        stream: Some(activity.stream),
+        name_id,
+        group_id,
+        group_size: number("Group size").and_then(|size| size.try_into().ok()),
+        sequence,
+        dtype_id,
+        in_elements: number("In msg nelems"),
+        out_elements: number("Out msg nelems"),
+        state: CollectiveState::Completed,
+        is_p2p,
+        context_id: None,
+        // The activity has them.
+        args: marey_store::row::Args::default(),
+    })?;
+    // Counting those without a number would pair strangers: files begin in the middle of a job. And
+    // the two ends of a message are numbered by themselves.
+    if let (Some(sequence), false) = (sequence, is_p2p) {
+        let end_nanos = activity.start_nanos.saturating_add(activity.duration_nanos);
+        import.collective_ends.push(CollectiveEnd { group, sequence, name, end_nanos });
     }
+    Ok(())
 }
 
 impl<'a> Columns<'a> {
@@ -223,9 +217,16 @@ pub(super) fn is_graph_lane((process, thread): (Id, Id)) -> bool {
     process == Id::Number(0) && matches!(thread, Id::Number(PROTON_GRAPHS..KINETO_STREAM_WAITS))
 }
 
-/// The context around the last name of a call stack.
-fn around(stack: &[String], import: &mut Import) -> u32 {
-    let around = stack.split_last().map_or(stack, |(_own, around)| around);
+/// The context of a call stack, without the name of the event itself if that is the last.
+fn around(name: &str, stack: &[String], import: &mut Import) -> u32 {
+    // With metrics, these are part of the event's name.
+    let is_own = |last: &str| {
+        name.strip_prefix(last).is_some_and(|rest| rest.is_empty() || rest.starts_with(": <"))
+    };
+    let around = match stack {
+        [around @ .., last] if is_own(last) => around,
+        all => all,
+    };
     context(around, NodeKind::Scope, import)
 }
 

@@ -161,6 +161,13 @@ impl<'a> Event<'a> {
         self.args().find(|arg| arg.0 == key).map(|arg| arg.1)
     }
 
+    /// The arguments, and what stands beside the usual members of an event.
+    pub(super) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+        let event = *self;
+        let others = event.pieces.others.iter().map(move |member| event.member(member));
+        others.chain(self.args())
+    }
+
     /// Adds what stands beside the usual members of an event.
     pub(super) fn others_into(&self, args: &mut NewArgs) {
         for member in &self.pieces.others {

@@ -1,19 +1,20 @@
 //! From events to rows.
 
-use marey_model::args::NewArgs;
+use marey_model::args::{NewArgs, fill};
 use marey_model::context::{NodeKind, STEP_NAME};
 use marey_model::loss::LossCause;
 use marey_store::Slice;
 use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, InstantScope};
-use serde::Deserialize;
 
 use super::category::{Category, DEVICE_ARGS};
 use super::device::{Devices, context, is_graph_lane, names};
 use super::event::Event;
-use super::lanes::Lanes;
+use super::lanes::{Lane, Lanes};
+use super::lexer::Lexer;
 use super::meta::Meta;
 use super::number::unquoted;
 use super::open::{AllOpen, Open, Track};
+use super::text::unescaped;
 use super::time::Times;
 use super::{counter, memory};
 use crate::import::{Broken, Import};
@@ -60,7 +61,8 @@ impl Events {
         match phase {
             b'X' => self.complete(event, times, import),
             b'B' => {
-                let open = self.open(event, times, import);
+                let lane = self.lanes.lane_of(event, import);
+                let open = self.open(event, times, lane, import);
                 self.open.begin(open);
                 Ok(())
             }
@@ -72,9 +74,11 @@ impl Events {
             }
             b's' | b't' | b'f' => self.flow(event, phase, times, import),
             b'b' | b'S' => {
-                let open = self.open(event, times, import);
-                let track = track(event, &open, import);
-                self.open.begin_async(track, Open { track_id: track.0, ..open });
+                let lane = self.lanes.lane_of(event, import);
+                if let Some(track) = track(event, lane, import) {
+                    let open = self.open(event, times, lane, import);
+                    self.open.begin_async(track, Open { track_id: track.0, ..open });
+                }
                 Ok(())
             }
             b'e' | b'F' => self.end_async(event, times, import),
@@ -84,6 +88,10 @@ impl Events {
 
     /// Adds what waited for the end of the file.
     pub(super) fn finish(mut self, is_complete: bool, import: &mut Import) -> Result<(), Broken> {
+        // What never ended lasts as long as everything that is known, so that nothing in it begins later.
+        for open in self.open.all() {
+            import.run.extend(open.process, open.start_nanos, 0);
+        }
         let (slices, async_spans) = std::mem::take(&mut self.open).rest();
         for open in slices {
             let end_nanos = last_nanos(open.process, import);
@@ -112,7 +120,7 @@ impl Events {
             return self.devices.add(event, kind, times, &mut self.lanes, import);
         }
         let is_of_proton = matches!(word.as_deref(), Some("scope" | "metric"));
-        if is_of_proton && let Some(stack) = event.arg("call_stack") {
+        if is_of_proton && let Some(stack) = call_stack(event) {
             return self.complete_of_proton(event, stack, times, import);
         }
         let name = event.name();
@@ -192,7 +200,10 @@ impl Events {
                 {
                     external_id = number.parse().ok();
                 }
-                ("kind", word) => kind = kind_of(unquoted(word)),
+                ("kind", word) => match kind_of(word) {
+                    Some(known) => kind = known,
+                    None => event.add(&key, word, &mut self.args),
+                },
                 ("open", "true") => is_open = true,
                 ("metrics", object) if object.starts_with('{') => metrics = Some(object),
                 _ => event.add(&key, value, &mut self.args),
@@ -232,8 +243,7 @@ impl Events {
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        event.others_into(&mut open.args);
-        event.args().for_each(|(key, value)| event.add(&key, value, &mut open.args));
+        add_args_of_end(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
         add_slice(open, duration_nanos, false, import)
     }
@@ -244,14 +254,14 @@ impl Events {
         times: Times,
         import: &mut Import,
     ) -> Result<(), Broken> {
-        let end = self.open(event, times, import);
-        let Some(mut open) = self.open.end_async(track(event, &end, import)) else {
+        let lane = self.lanes.lane_of(event, import);
+        let Some(track) = track(event, lane, import) else { return Ok(()) };
+        let Some(mut open) = self.open.end_async(track) else {
             let cause = "an asynchronous end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        event.others_into(&mut open.args);
-        event.args().for_each(|(key, value)| event.add(&key, value, &mut open.args));
+        add_args_of_end(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
         add_async_span(open, duration_nanos, false, import)
     }
@@ -273,8 +283,7 @@ impl Events {
     }
 
     /// What an event begins; its arguments are taken.
-    fn open(&mut self, event: &Event, times: Times, import: &mut Import) -> Open {
-        let lane = self.lanes.lane_of(event, import);
+    fn open(&mut self, event: &Event, times: Times, lane: Lane, import: &mut Import) -> Open {
         event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
         Open {
             process: lane.process,
@@ -293,7 +302,7 @@ impl Events {
         if let Some(action) = memory::action(event) {
             return memory::add(event, action, times.start_nanos, lane, &mut self.args, import);
         }
-        if let (Some(stack), Some(metrics)) = (event.arg("call_stack"), event.arg("metrics"))
+        if let (Some(stack), Some(metrics)) = (call_stack(event), event.arg("metrics"))
             && metrics.starts_with('{')
         {
             let context_id = context(&names(stack), NodeKind::Scope, import);
@@ -327,7 +336,12 @@ impl Events {
         import: &mut Import,
     ) -> Result<(), Broken> {
         let category = event.category();
-        if category.as_deref().is_some_and(|word| Category::of(word) == Category::Launch) {
+        let is_launch = category.as_deref().is_some_and(|word| match Category::of(word) {
+            // In files of 2021; others use the word, too.
+            Category::Launch if word == "async" => event.name() == "launch",
+            category => category == Category::Launch,
+        });
+        if is_launch {
             return Ok(());
         }
         let Some(id) = event.id() else {
@@ -405,24 +419,58 @@ fn add_async_span(
 }
 
 /// What tells an asynchronous event from others. An `id2` may be the process's own.
-fn track(event: &Event, open: &Open, import: &mut Import) -> Track {
-    let (mut id, mut process) = (event.id().unwrap_or_default().into_owned(), None);
-    if let Some(id2) = event.id2()
-        && let Ok(Id2 { local, global }) = serde_json::from_str(id2)
-    {
-        process = local.is_some().then_some(open.process);
-        id = local.or(global).unwrap_or_default();
+fn track(event: &Event, lane: Lane, import: &mut Import) -> Option<Track> {
+    let (mut id, mut process) = (event.id().unwrap_or_default(), None);
+    if let Some(id2) = event.id2() {
+        let Some((value, is_local)) = id_in(id2) else {
+            let cause = "an `id2` without an id";
+            import.lose(LossCause::Unreadable, 1, event.offset, cause);
+            return None;
+        };
+        process = is_local.then_some(lane.process);
+        id = event.text_of(value);
     }
     if let Some(scope) = event.scope() {
-        id = format!("{scope}:{id}");
+        id = format!("{scope}:{id}").into();
     }
-    (import.run.text(&id), open.category_id, open.name_id, process)
+    let category_id = event.category().map(|category| import.run.text(&category));
+    Some((import.run.text(&id), category_id, import.run.text(&event.name()), process))
 }
 
-#[derive(Deserialize)]
-struct Id2 {
-    local: Option<String>,
-    global: Option<String>,
+/// The id in an `id2`, as JSON, and whether it is the process's own.
+fn id_in(id2: &str) -> Option<(&str, bool)> {
+    let (mut local, mut global) = (None, None);
+    let mut lexer = Lexer::new(id2.as_bytes());
+    let end = lexer.object(|lexer, key| {
+        let value = lexer.value()?.of(id2);
+        match key.of(id2) {
+            "local" => local = Some((value, true)),
+            "global" => global = Some((value, false)),
+            _ => {}
+        }
+        Ok(())
+    });
+    local.or(global).filter(|_| end.is_ok())
+}
+
+/// Adds the arguments of an end to those of its beginning. Of those that both have, the later stay.
+fn add_args_of_end(event: &Event, args: &mut NewArgs) {
+    if event.members().next().is_none() {
+        return;
+    }
+    let mut begun = String::new();
+    fill(&args.text_with_gaps(), args.numbers(), &mut begun);
+    args.clear();
+    let mut lexer = Lexer::new(begun.as_bytes());
+    let end = lexer.object(|lexer, key| {
+        let (key, value) = (unescaped(key.of(&begun)), lexer.value()?.of(&begun));
+        if event.members().all(|member| member.0 != key) {
+            args.json(&key, value);
+        }
+        Ok(())
+    });
+    debug_assert_eq!(end, Ok(()), "arguments are made as JSON");
+    event.members().for_each(|(key, value)| event.add(&key, value, args));
 }
 
 /// The number of an arrow; a text that is none gives one all the same.
@@ -436,8 +484,15 @@ fn flow_id(id: &str) -> u64 {
     id.parse().ok().or(hexadecimal).unwrap_or_else(fnv)
 }
 
-fn kind_of(word: &str) -> NodeKind {
-    NodeKind::ALL.into_iter().find(|kind| kind.as_str() == word).unwrap_or(NodeKind::Scope)
+/// The kind that a word means, which is none's of a root: that has no spans.
+fn kind_of(json: &str) -> Option<NodeKind> {
+    let mut kinds = NodeKind::ALL.into_iter().filter(|kind| *kind != NodeKind::Root);
+    kinds.find(|kind| kind.as_str() == unquoted(json))
+}
+
+/// The call stack of an event, if it is a list.
+fn call_stack<'a>(event: &Event<'a>) -> Option<&'a str> {
+    event.arg("call_stack").filter(|stack| stack.starts_with('['))
 }
 
 /// The last moment of a process that is known.

@@ -76,13 +76,18 @@ impl<'a> Lexer<'a> {
         piece.of_bytes(self.bytes)
     }
 
-    /// The next byte that is not white space, which stays.
+    /// The next byte that is not white space, which stays. Control characters are white space, though
+    /// JSON has only four of them.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<u8, Stop> {
         loop {
             match self.bytes.get(self.at) {
                 Some(&byte) if byte > b' ' => return Ok(byte),
-                Some(_) => self.at += 1,
+                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
+                Some(_control) => {
+                    self.is_irregular = true;
+                    self.at += 1;
+                }
                 None => return Err(Stop::More),
             }
         }
@@ -183,8 +188,9 @@ impl<'a> Lexer<'a> {
                 Some(b'\\') => {
                     self.has_escapes = true;
                     let escaped = self.bytes.get(self.at + 1).ok_or(Stop::More)?;
-                    self.is_irregular |= !self.is_escape(*escaped);
-                    self.at += 2;
+                    let escape = self.escape_bytes(*escaped);
+                    self.is_irregular |= escape.is_none();
+                    self.at += escape.unwrap_or(2);
                 }
                 Some(_control) => {
                     self.is_irregular = true;
@@ -197,15 +203,19 @@ impl<'a> Lexer<'a> {
         Ok(self.piece(start, self.at - 1))
     }
 
-    /// Whether JSON has this escape; the place is at its backslash.
-    fn is_escape(&self, escaped: u8) -> bool {
+    /// Length of this escape, if JSON has it and it says something; the place is at its backslash.
+    fn escape_bytes(&self, escaped: u8) -> Option<usize> {
         match escaped {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => true,
-            b'u' => {
-                let digits = self.bytes.get(self.at + 2..self.at + 6);
-                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-            }
-            _ => false,
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+            b'u' => match unit(&self.bytes[self.at..])? {
+                0xd800..0xdc00 => {
+                    let second = unit(&self.bytes[self.at + 6..])?;
+                    (0xdc00..0xe000).contains(&second).then_some(12)
+                }
+                0xdc00..0xe000 => None,
+                _ => Some(6),
+            },
+            _ => None,
         }
     }
 
@@ -235,6 +245,15 @@ impl<'a> Lexer<'a> {
         debug_assert!(end <= self.bytes.len());
         Piece { start: start as u32, end: end as u32 }
     }
+}
+
+/// The number of `\uXXXX`, if the bytes begin with it.
+pub(super) fn unit(bytes: &[u8]) -> Option<u16> {
+    let digits = bytes.strip_prefix(b"\\u")?.first_chunk::<4>()?;
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(number << 4 | digit as u16)
+    })
 }
 
 fn is_of_word(byte: u8) -> bool {
@@ -321,6 +340,12 @@ mod tests {
             ("\"a\nb\"", "\"a\nb\"", true),
             (r#""C:\Users""#, r#""C:\Users""#, true),
             (r#""\ud8zz""#, r#""\ud8zz""#, true),
+            (r#""\ud83d\ude00\u00e9" "#, r#""\ud83d\ude00\u00e9""#, false),
+            (r#""\ud83d" "#, r#""\ud83d""#, true),
+            (r#""\ud83d\u0041""#, r#""\ud83d\u0041""#, true),
+            (r#""\ude00\ud83d""#, r#""\ude00\ud83d""#, true),
+            ("[1,\n\t\r 2]", "[1,\n\t\r 2]", false),
+            ("[1,\u{1}2\0]", "[1,\u{1}2\0]", true),
         ];
         for (text, value, is_irregular) in cases {
             assert_eq!(lex(text), Ok((value, is_irregular)), "{text}");

@@ -38,6 +38,8 @@ struct Label {
     name: Option<String>,
     /// The id in the system, where the file calls it otherwise.
     os_id: Option<i64>,
+    /// The rank of the process, where the file has several.
+    rank: Option<u32>,
     /// Whether it is a device's that stands where processes do.
     is_of_device: bool,
 }
@@ -85,13 +87,15 @@ impl Meta {
         {
             lanes.set_os_id(ids, os_id);
         }
+        let rank = event.arg("rank").and_then(whole).and_then(|rank| rank.try_into().ok());
         let is_labelled = event.arg("labels").is_some_and(|text| text.starts_with("\"GPU"));
         let place = event.arg("sort_index").and_then(whole);
         let is_of_device = is_labelled || place.is_some_and(|place| DEVICE_PLACES.contains(&place));
         if is_of_device {
             lanes.add_device(ids.0);
         }
-        self.labels.push(Label { ids, key, value: event.args_json(), name, os_id, is_of_device });
+        let value = event.args_json();
+        self.labels.push(Label { ids, key, value, name, os_id, rank, is_of_device });
     }
 
     /// A key beside the events, and its value as JSON.
@@ -139,7 +143,7 @@ impl Meta {
 /// Rows of devices have names that follow from their numbers; the profiler names them even where there
 /// are none.
 fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<(), Broken> {
-    let Label { ids, key, value, name, os_id, is_of_device } = label;
+    let Label { ids, key, value, name, os_id, rank, is_of_device } = label;
     let is_of_thread = key.starts_with("thread_");
     let is_known = if is_of_thread {
         lanes.known_lane(ids).is_some()
@@ -159,6 +163,7 @@ fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<
             process.name = Some(name);
             // What writes it has the process stand elsewhere than its number says.
             process.pid = os_id.unwrap_or(process.pid);
+            process.rank = rank.or(process.rank);
         }
         ("thread_name", Some(name), Some(thread)) if may_rename(ids.1) => {
             import.run.rename_thread(thread, &name);
@@ -210,10 +215,11 @@ fn settle_key(
     Ok(())
 }
 
+/// A process that has a rank of its own keeps it.
 fn set_rank(rank: Option<u32>, lanes: &Lanes, import: &mut Import) {
     for process in lanes.real_processes() {
         let process = import.run.process_mut(process);
-        process.rank = rank.or(process.rank);
+        process.rank = process.rank.or(rank);
     }
 }
 

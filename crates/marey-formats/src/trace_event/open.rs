@@ -54,6 +54,11 @@ impl AllOpen {
         last
     }
 
+    /// What has not ended.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Open> {
+        self.by_thread.values().chain(self.by_track.values()).flatten()
+    }
+
     /// What never ended: of threads, and of tracks.
     pub(super) fn rest(self) -> (impl Iterator<Item = Open>, impl Iterator<Item = Open>) {
         (self.by_thread.into_values().flatten(), self.by_track.into_values().flatten())

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use marey_model::args::quote;
 
-use super::lexer::is_json_word;
+use super::lexer::{is_json_word, unit};
 
 /// What a text says whose quotes are off. An escape that is none stands for itself, half of a
 /// surrogate pair is U+FFFD.
@@ -32,7 +32,7 @@ fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
         Some(b'n') => '\n',
         Some(b'r') => '\r',
         Some(b't') => '\t',
-        Some(b'u') if unit(escape).is_some() => return unicode(escape, text),
+        Some(b'u') if unit(escape.as_bytes()).is_some() => return unicode(escape, text),
         _ => {
             text.push('\\');
             return rest;
@@ -44,8 +44,8 @@ fn escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
 
 /// Appends the character of `\uXXXX`, or of two of these.
 fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
-    let (first, rest) = (unit(escape).unwrap_or_default(), &escape[6..]);
-    let pair = unit(rest).map(|second| [first, second]);
+    let (first, rest) = (unit(escape.as_bytes()).unwrap_or_default(), &escape[6..]);
+    let pair = unit(rest.as_bytes()).map(|second| [first, second]);
     if let Some(pair) = pair
         && let Some(Ok(character)) = char::decode_utf16(pair).next()
         && character.len_utf16() == 2
@@ -57,13 +57,6 @@ fn unicode<'a>(escape: &'a str, text: &mut String) -> &'a str {
     rest
 }
 
-/// The number of `\uXXXX`, if a text begins with it.
-fn unit(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if is_hex { u16::from_str_radix(digits, 16).ok() } else { None }
-}
-
 /// A value as JSON: words that JSON has not become texts, and texts get the escapes that they lack.
 pub(super) fn repaired(value: &str) -> String {
     let mut json = String::with_capacity(value.len() + 2);
@@ -72,7 +65,7 @@ pub(super) fn repaired(value: &str) -> String {
         let len = match first {
             b'"' => text_bytes(rest),
             b',' | b':' | b'[' | b']' | b'{' | b'}' | 0..=b' ' => 1,
-            _ => rest.find([',', ':', ']', '}', ' ', '\n', '\t', '\r']).unwrap_or(rest.len()),
+            _ => rest.find(is_end_of_word).unwrap_or(rest.len()),
         };
         let piece = &rest[..len];
         match first {
@@ -87,6 +80,10 @@ pub(super) fn repaired(value: &str) -> String {
     json
 }
 
+fn is_end_of_word(character: char) -> bool {
+    matches!(character, ',' | ':' | ']' | '}' | '\0'..=' ')
+}
+
 /// Length of the text that this begins with, its quotes included.
 fn text_bytes(text: &str) -> usize {
     let mut is_escaped = false;
@@ -98,7 +95,7 @@ fn text_bytes(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Lets stand what JSON has: an escape of half a surrogate pair, too.
+/// Lets stand what JSON has. Half of a surrogate pair says nothing and is U+FFFD.
 fn repair_text(text: &str, json: &mut String) {
     let raw = &text[1..text.len().max(2) - 1];
     let is_known = |escape: &str| {
@@ -116,9 +113,11 @@ fn repair_text(text: &str, json: &mut String) {
                 len = 2;
                 json.push_str(&rest[..len]);
             }
-            '\\' if unit(rest).is_some() => {
-                len = 6;
-                json.push_str(&rest[..len]);
+            '\\' if unit(rest.as_bytes()).is_some() => {
+                let mut said = String::new();
+                len = rest.len() - unicode(rest, &mut said).len();
+                let is_half = said == "\u{fffd}";
+                json.push_str(if is_half { "\\ufffd" } else { &rest[..len] });
             }
             '\\' => json.push_str("\\\\"),
             '\0'..' ' => {
@@ -162,7 +161,11 @@ mod tests {
             ("nan", r#""nan""#),
             ("[1, -inf,01]", r#"[1, "-inf","01"]"#),
             ("{\"a\n\": \"\\x\\u12\\n\"}", r#"{"a\n": "\\x\\u12\n"}"#),
-            (r#"["\ud800"]"#, r#"["\ud800"]"#),
+            (
+                r#"["\ud800", "\ud83d\ude00\ude00\u0041"]"#,
+                r#"["\ufffd", "\ud83d\ude00\ufffd\u0041"]"#,
+            ),
+            ("[1\u{1}, true\0,\u{c}2]", "[1 , true , 2]"),
         ];
         for (value, json) in cases {
             assert_eq!(repaired(value), json);

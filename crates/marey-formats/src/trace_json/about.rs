@@ -1,12 +1,13 @@
 //! What a run says of itself beside its events.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use marey_store::row::{Device, Metadata};
 use marey_store::{ProcessRow, Reader, StoreError};
 
 use super::{Document, Trace, object};
-use crate::export::ExportError;
+use crate::export::{ExportError, LeftOut};
 
 /// Keys that writers place or count themselves.
 const PLACED: [&str; 6] = [
@@ -31,8 +32,9 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// Reads all of it.
-    pub(crate) fn of(reader: &Reader) -> Result<Self, StoreError> {
+    /// Reads all of it. What is of other processes and of threads has a place in objects only, and a
+    /// key has one value.
+    pub(crate) fn of(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let rows = reader.rows::<Metadata>()?.collect::<Result<Vec<_>, _>>()?;
         let has_keys = rows.iter().find(|row| row.thread_id.is_none() && !is_object(row));
         let real = || reader.processes().find(|process| process.pid >= 0);
@@ -42,9 +44,22 @@ impl About {
             let is_of_host = Some(row.process_id) == host && row.thread_id.is_none();
             is_object(row) && (!is_of_host || row.key.starts_with("process_"))
         };
-        let (labels, mut keys): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_label);
-        let mut seen = HashSet::new();
-        keys.retain(|row| Some(row.process_id) == host && seen.insert(row.key.clone()));
+        let (labels, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_label);
+        let is_of_host = |row: &Metadata| Some(row.process_id) == host && row.thread_id.is_none();
+        let (mut keys, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_of_host);
+        let mut values = HashMap::new();
+        let entries = keys.len();
+        keys.retain(|row| match values.entry(row.key.clone()) {
+            Entry::Vacant(value) => {
+                value.insert(row.value.clone());
+                true
+            }
+            Entry::Occupied(_) => false,
+        });
+        // Of several files each says the same of how it is written.
+        others.retain(|row| row.thread_id.is_some() || values.get(&row.key) != Some(&row.value));
+        *left_out.entry("entries of metadata").or_default() +=
+            (entries - keys.len() + others.len()) as u64;
         let sorting = labels.iter().filter(|row| row.key.ends_with("_sort_index"));
         let sorted = sorting.map(|row| (row.process_id, row.thread_id)).collect();
         Ok(Self { host, keys, labels, sorted })
@@ -88,13 +103,20 @@ fn is_object(row: &Metadata) -> bool {
     row.value.trim_ascii_start().starts_with('{')
 }
 
-/// The devices as a JSON list, each number once.
-pub(crate) fn device_properties(reader: &Reader) -> Result<String, StoreError> {
+/// The devices as a JSON list, each number once: that of the process whose devices the file is of, if
+/// there is one.
+pub(crate) fn device_properties(
+    reader: &Reader,
+    user: Option<u32>,
+    left_out: &mut LeftOut,
+) -> Result<String, StoreError> {
     let mut list = String::from("[");
     let mut numbers = HashSet::new();
-    for row in reader.rows::<Device>()? {
-        let row = row?;
+    let mut rows = reader.rows::<Device>()?.collect::<Result<Vec<_>, _>>()?;
+    rows.sort_by_key(|row| user.is_some() && Some(row.process_id) != user);
+    for row in rows {
         if !numbers.insert(row.device) {
+            *left_out.entry("devices").or_default() += 1;
             continue;
         }
         list.push_str(if numbers.len() == 1 { "\n" } else { ",\n" });

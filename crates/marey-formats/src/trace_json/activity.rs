@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use marey_store::row::{ActivityKind, GpuActivity};
-use marey_store::{Reader, StoreError};
+use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Event, Object, PROTON_CATEGORIES, Place};
+use super::{Event, Object, PROTON_CATEGORIES, Place, Places, other_ranks};
 
 /// The stream of what is on none.
 const NO_STREAM: u32 = u32::MAX;
@@ -31,6 +31,30 @@ impl Survey {
             survey.arrows.without_start.extend(key);
         }
         Ok(survey)
+    }
+
+    /// Whether numbers of launches are those of several profilers: there are several ranks, or several
+    /// processes that use devices.
+    pub(super) fn is_of_several(&self, reader: &Reader) -> bool {
+        let user = |stream: Option<&(u32, u32, u32)>| stream.map(|stream| stream.0);
+        user(self.streams.first()) != user(self.streams.last()) || other_ranks(reader) > 0
+    }
+
+    /// Whose use of devices a file tells of that is of one process, and of the rank of it: its own, or
+    /// that of the first other one, unless it has another rank.
+    pub(crate) fn user(&self, host: &ProcessRow, reader: &Reader) -> Option<u32> {
+        let is_of_rank = |id: &u32| {
+            let rank = reader.process(*id).and_then(|process| process.rank);
+            rank == host.rank || rank.is_none() || host.rank.is_none()
+        };
+        let users = || self.streams.iter().map(|&(process, ..)| process);
+        users().find(|user| *user == host.id).or_else(|| users().find(is_of_rank))
+    }
+
+    /// Forgets what others did on devices than one process.
+    pub(crate) fn keep(&mut self, user: Option<u32>) {
+        self.streams.retain(|&(process, ..)| Some(process) == user);
+        self.arrows.without_start.retain(|&(process, _)| Some(process) == user);
     }
 }
 
@@ -89,13 +113,13 @@ pub(crate) fn write_stream(row: &GpuActivity, event: &mut Object) {
     event.value("stream", stream_number(row.stream));
 }
 
-/// Adds what else is known of an activity; `args` is the object of what has no column.
-pub(crate) fn write_args(row: &GpuActivity, args: &str, event: &mut Object) {
+/// Adds what else is known of an activity.
+pub(crate) fn write_columns(row: &GpuActivity, places: &Places, event: &mut Object) {
     if let Some(external) = row.external_id {
-        event.value("External id", external);
+        event.value("External id", places.launch_number(row.process_id, external));
     }
     if let Some(correlation) = row.correlation_id {
-        event.value("correlation", correlation);
+        event.value("correlation", places.launch_number(row.process_id, correlation));
     }
     if let Some(node) = row.graph_node_id {
         event.value("graph node id", node);
@@ -114,5 +138,4 @@ pub(crate) fn write_args(row: &GpuActivity, args: &str, event: &mut Object) {
     if let Some(bytes) = row.bytes {
         event.value("bytes", bytes);
     }
-    event.members(args);
 }

@@ -1,9 +1,11 @@
 //! JSON that is valid because of how it is made, a line an event.
 
+use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 use std::io;
 
 use marey_model::args::quote;
+use serde_json::value::RawValue;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 1 << 16;
@@ -71,12 +73,14 @@ impl<'o> Document<'o> {
 pub(crate) struct Object<'t> {
     text: &'t mut String,
     is_empty: bool,
+    /// An object that is JSON already, whose members stand for those of the same keys.
+    others: &'t str,
 }
 
 /// Appends an object, which `fill` fills.
 pub(crate) fn object(text: &mut String, fill: impl FnOnce(&mut Object)) {
     text.push('{');
-    fill(&mut Object { text, is_empty: true });
+    fill(&mut Object { text, is_empty: true, others: "{}" });
     text.push('}');
 }
 
@@ -90,44 +94,61 @@ pub(crate) fn quoted(text: &str) -> String {
 impl Object<'_> {
     /// Adds a text.
     pub(crate) fn text(&mut self, key: &str, value: &str) {
-        quote(value, self.key(key));
+        if let Some(text) = self.key(key) {
+            quote(value, text);
+        }
     }
 
     /// Adds a whole number, or whatever prints as JSON.
     pub(crate) fn value(&mut self, key: &str, value: impl Display) {
-        write!(self.key(key), "{value}").expect("texts take everything");
+        if let Some(text) = self.key(key) {
+            write!(text, "{value}").expect("texts take everything");
+        }
     }
 
     /// Adds a real number; one that is not finite becomes a text, as JSON has none.
     pub(crate) fn real(&mut self, key: &str, value: f64) {
         let quote = if value.is_finite() { "" } else { "\"" };
-        write!(self.key(key), "{quote}{value:?}{quote}").expect("texts take everything");
+        self.value(key, format_args!("{quote}{value:?}{quote}"));
     }
 
     /// Adds a time or a duration in microseconds, digit by digit: a real number would round it.
     pub(crate) fn micros(&mut self, key: &str, nanos: i128) {
         let sign = if nanos < 0 { "-" } else { "" };
         let nanos = nanos.unsigned_abs();
-        let text = self.key(key);
         // Wide numbers are slow to print, and rare.
         match u64::try_from(nanos) {
-            Ok(nanos) => write!(text, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
-            Err(_) => write!(text, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+            Ok(nanos) => {
+                self.value(key, format_args!("{sign}{}.{:03}", nanos / 1000, nanos % 1000));
+            }
+            Err(_) => self.value(key, format_args!("{sign}{}.{:03}", nanos / 1000, nanos % 1000)),
         }
-        .expect("texts take everything");
     }
 
     /// Adds an object, which `fill` fills.
     pub(crate) fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
-        object(self.key(key), fill);
+        self.object_with(key, "{}", fill);
+    }
+
+    /// Adds an object of what `fill` adds, and of the members of `others`, an object that is JSON
+    /// already. What both have is said by the others.
+    pub(crate) fn object_with(&mut self, key: &str, others: &str, fill: impl FnOnce(&mut Object)) {
+        if let Some(text) = self.key(key) {
+            text.push('{');
+            let mut object = Object { text, is_empty: true, others };
+            fill(&mut object);
+            object.members(others);
+            text.push('}');
+        }
     }
 
     /// Adds a list of what `fill` puts between the brackets.
     pub(crate) fn list(&mut self, key: &str, fill: impl FnOnce(&mut String)) {
-        let text = self.key(key);
-        text.push('[');
-        fill(text);
-        text.push(']');
+        if let Some(text) = self.key(key) {
+            text.push('[');
+            fill(text);
+            text.push(']');
+        }
     }
 
     /// Adds a list of texts.
@@ -150,11 +171,15 @@ impl Object<'_> {
         self.text.push_str(members);
     }
 
-    fn key(&mut self, key: &str) -> &mut String {
+    /// Begins a member, unless the others have it.
+    fn key(&mut self, key: &str) -> Option<&mut String> {
+        if has_member(self.others, key) {
+            return None;
+        }
         self.separate();
         quote(key, self.text);
         self.text.push(':');
-        self.text
+        Some(self.text)
     }
 
     fn separate(&mut self) {
@@ -162,6 +187,17 @@ impl Object<'_> {
             self.text.push(',');
         }
     }
+}
+
+/// Whether an object, which is JSON, has a member.
+fn has_member(object: &str, key: &str) -> bool {
+    let is_quoted = |(at, _): (usize, &str)| {
+        object[..at].ends_with('"') && object[at + key.len()..].starts_with('"')
+    };
+    // Few objects have even the word, and are read for that.
+    object.match_indices(key).any(is_quoted)
+        && serde_json::from_str::<HashMap<String, &RawValue>>(object)
+            .is_ok_and(|members| members.contains_key(key))
 }
 
 #[cfg(test)]
@@ -197,6 +233,23 @@ mod tests {
             object.real("e", f64::NEG_INFINITY);
         });
         assert_eq!(text, r#"{"a":1,"b": 2,"c":{"d":[{}]},"e":"-inf"}"#);
+    }
+
+    #[test]
+    fn others_say_what_both_have() {
+        let mut text = String::new();
+        object(&mut text, |object| {
+            let others = r#"{"b":"device","stream":[{"c":1}]}"#;
+            object.object_with("args", others, |args| {
+                args.value("device", 1);
+                args.value("stream", 2);
+                args.value("c", 3);
+                args.texts("b", ["4"].into_iter());
+            });
+            object.value("b", 5);
+        });
+        let expected = r#"{"args":{"device":1,"c":3,"b":"device","stream":[{"c":1}]},"b":5}"#;
+        assert_eq!(text, expected);
     }
 
     #[test]

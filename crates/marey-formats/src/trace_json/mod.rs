@@ -10,15 +10,14 @@ mod places;
 pub(crate) mod rows;
 mod steps;
 
+use std::collections::HashSet;
 use std::io;
 
-use marey_model::table::Table;
-use marey_model::table::stored::{
-    ASYNC_SPANS, FLOWS, GPU_ACTIVITIES, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
-    SAMPLES, SPANS,
+use marey_store::row::{
+    AsyncSpan, Collective, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric, Row,
+    Sample, Span,
 };
-use marey_store::row::Collective;
-use marey_store::{Part, ProcessRow, Reader, StoreError};
+use marey_store::{ProcessRow, Reader, StoreError};
 
 pub(crate) use self::about::{About, device_properties};
 pub(crate) use self::document::{Document, Object, object, quoted};
@@ -78,7 +77,7 @@ impl Trace<'_, '_> {
         })
     }
 
-    /// Writes a process's name, and its number in the system where the file has another one.
+    /// Writes a process's name, its rank, and its number in the system where the file has another one.
     pub(crate) fn name_process(&mut self, process: &ProcessRow, name: &str) -> io::Result<()> {
         let place = self.places.process(process.id);
         self.describe("process_name", place, |args| {
@@ -86,8 +85,17 @@ impl Trace<'_, '_> {
             if place.pid != process.pid {
                 args.value("os_id", process.pid);
             }
+            if let Some(rank) = process.rank {
+                args.value("rank", rank);
+            }
         })
     }
+}
+
+/// Whether a span says something of itself that is an argument in a file.
+pub(crate) fn has_args(span: &Span) -> bool {
+    let numbers = [span.external_id, span.correlation_id];
+    span.is_open || span.args.text_id.is_some() || numbers.iter().any(Option::is_some)
 }
 
 /// Categories of Proton's, which say no more than that it is a span: kinds say it better.
@@ -104,20 +112,33 @@ pub(crate) fn extent_nanos(reader: &Reader) -> (i64, i64) {
     seen.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default()
 }
 
-/// That the run has something to make events of.
+/// That the reader sees something to make events of.
 pub(crate) fn check_events(reader: &Reader, format: Format) -> Result<(), ExportError> {
-    let tables =
-        [&SPANS, &GPU_ACTIVITIES, &ASYNC_SPANS, &INSTANTS, &FLOWS, &METRICS, &MEMORY_EVENTS];
-    if tables.iter().all(|table| row_count(reader, table) == 0) {
-        return Err(ExportError::Nothing { format, missing: "no events" });
-    }
-    Ok(())
+    let has_events = has_rows::<Span>(reader)?
+        || has_rows::<GpuActivity>(reader)?
+        || has_rows::<AsyncSpan>(reader)?
+        || has_rows::<Instant>(reader)?
+        || has_rows::<Flow>(reader)?
+        || has_rows::<Metric>(reader)?
+        || has_rows::<MemoryEvent>(reader)?;
+    has_events.then_some(()).ok_or(ExportError::Nothing { format, missing: "no events" })
+}
+
+fn has_rows<R: Row>(reader: &Reader) -> Result<bool, StoreError> {
+    Ok(reader.rows::<R>()?.next().transpose()?.is_some())
+}
+
+/// How many ranks there are beside the first.
+pub(crate) fn other_ranks(reader: &Reader) -> u64 {
+    let ranks: HashSet<i64> = reader.processes().filter_map(|process| process.rank).collect();
+    ranks.len().saturating_sub(1) as u64
 }
 
 /// Counts what trace events have no place for.
 pub(crate) fn leave_out_tables(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
-    *left_out.entry("samples").or_default() += row_count(reader, &SAMPLES);
-    *left_out.entry("blocks of memory").or_default() += row_count(reader, &MEMORY_SNAPSHOTS);
+    *left_out.entry("ranks").or_default() += other_ranks(reader);
+    *left_out.entry("samples").or_default() += row_count::<Sample>(reader)?;
+    *left_out.entry("blocks of memory").or_default() += row_count::<MemoryBlock>(reader)?;
     for row in reader.rows::<Collective>()? {
         // Those of a stream are told by the arguments of its activities.
         *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
@@ -125,6 +146,6 @@ pub(crate) fn leave_out_tables(reader: &Reader, left_out: &mut LeftOut) -> Resul
     Ok(())
 }
 
-fn row_count(reader: &Reader, table: &'static Table) -> u64 {
-    reader.run().parts(table).iter().map(Part::rows).sum()
+fn row_count<R: Row>(reader: &Reader) -> Result<u64, StoreError> {
+    reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))
 }

@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use marey_store::{Reader, ThreadRow};
 
 use super::Object;
+use super::activity::Survey;
 
 /// What is added to the number of a process that something else in the file has already.
 const MOVED_PID: i64 = 1_000_000;
 
-/// Arrows of so many processes apart have numbers of their own.
-const FLOWS_A_PROCESS: u64 = 1 << 32;
+/// So many numbers that are said at both ends of something each process has for itself, or each rank.
+const NUMBERS_APART: u64 = 1 << 32;
 
 /// A process, or a thread of it, as events name it.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +36,16 @@ pub(crate) struct Places {
     processes: HashMap<u32, PlacedProcess>,
     threads: HashMap<u32, Place>,
     nowhere: Place,
+    is_of_several: bool,
 }
 
 #[derive(Debug)]
 struct PlacedProcess {
     place: Place,
     first_thread: Option<u32>,
+    /// What is added to numbers that it has for itself.
+    numbers_from: u64,
+    /// What is added to numbers that it shares with its rank.
     flows_from: u64,
 }
 
@@ -49,10 +54,13 @@ impl Places {
     /// one that is free.
     pub(crate) fn new(
         reader: &Reader,
+        survey: &Survey,
         reserved: &HashSet<i64>,
         tid: impl Fn(&ThreadRow) -> i64,
     ) -> Self {
+        let is_of_several = survey.is_of_several(reader);
         let mut taken = reserved.clone();
+        let mut ranks = HashMap::new();
         let mut processes: HashMap<u32, PlacedProcess> = HashMap::new();
         for (process, position) in reader.processes().zip(0_u64..) {
             let mut pid = process.pid;
@@ -60,8 +68,13 @@ impl Places {
                 pid = pid.wrapping_add(MOVED_PID);
             }
             let place = Place { pid, tid: None };
-            let flows_from = position.wrapping_mul(FLOWS_A_PROCESS);
-            processes.insert(process.id, PlacedProcess { place, first_thread: None, flows_from });
+            let numbers_from = position.wrapping_mul(NUMBERS_APART);
+            // Whose rank is not known may be of any, beside several.
+            let rank = process.rank.ok_or(is_of_several.then_some(process.id));
+            let flows_from = *ranks.entry(rank).or_insert(numbers_from);
+            let flows_from = if is_of_several { flows_from } else { 0 };
+            let placed = PlacedProcess { place, first_thread: None, numbers_from, flows_from };
+            processes.insert(process.id, placed);
         }
         let nowhere = Place { pid: -1, tid: None };
         let mut threads = HashMap::new();
@@ -73,7 +86,7 @@ impl Places {
             }
             threads.insert(thread.id, Place { tid: Some(tid(thread)), ..place });
         }
-        Self { processes, threads, nowhere }
+        Self { processes, threads, nowhere, is_of_several }
     }
 
     /// That of a process.
@@ -93,8 +106,20 @@ impl Places {
     }
 
     /// The number of the arrow from a launch to what it launched.
-    pub(crate) fn flow_id(&self, process: u32, correlation: u64) -> u64 {
-        let from = self.processes.get(&process).map_or(0, |process| process.flows_from);
+    pub(crate) fn arrow_id(&self, process: u32, correlation: u64) -> u64 {
+        let from = self.processes.get(&process).map_or(0, |process| process.numbers_from);
         correlation.wrapping_add(from)
+    }
+
+    /// A number that a process's operators, launches and activities share: no other process's, where
+    /// several use devices.
+    pub(crate) fn launch_number(&self, process: u32, number: u64) -> u64 {
+        if self.is_of_several { self.arrow_id(process, number) } else { number }
+    }
+
+    /// The number of an arrow of the run's: no other rank's.
+    pub(crate) fn flow_id(&self, process: u32, number: u64) -> u64 {
+        let from = self.processes.get(&process).map_or(0, |process| process.flows_from);
+        number.wrapping_add(from)
     }
 }

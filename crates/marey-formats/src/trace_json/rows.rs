@@ -74,6 +74,7 @@ pub(crate) fn write_flows(trace: &mut Trace) -> Result<(), ExportError> {
         let row = row?;
         args.clear();
         reader.args(&row.args, &mut args);
+        let process_id = reader.thread(row.thread_id).map_or(u32::MAX, |thread| thread.process_id);
         let phase = match row.point {
             FlowPoint::Start => "s",
             FlowPoint::Step => "t",
@@ -88,7 +89,7 @@ pub(crate) fn write_flows(trace: &mut Trace) -> Result<(), ExportError> {
             duration_nanos: None,
         };
         trace.add(&event, |event| {
-            event.value("id", row.flow_id);
+            event.value("id", places.flow_id(process_id, row.flow_id));
             if row.is_enclosing && row.point == FlowPoint::End {
                 event.text("bp", "e");
             }
@@ -170,14 +171,15 @@ pub(crate) fn write_memory_events(
         };
         trace.add(&event, |event| {
             event.text("s", "t");
-            event.object("args", |event| write_memory(&row, event, &args));
+            event.object_with("args", &args, |event| write_memory(&row, event));
         })?;
+        *left_out.entry("call stacks of memory events").or_default() +=
+            u64::from(row.context_id.is_some());
     }
     Ok(())
 }
 
-fn write_memory(row: &MemoryEvent, event: &mut Object, args: &str) {
-    event.members(args);
+fn write_memory(row: &MemoryEvent, event: &mut Object) {
     match DEVICE_TYPES.iter().position(|device_type| **device_type == *row.device_type) {
         Some(number) => event.value("Device Type", number),
         None if row.device_type.is_empty() => {}
@@ -187,6 +189,9 @@ fn write_memory(row: &MemoryEvent, event: &mut Object, args: &str) {
         },
     }
     event.value("Device Id", row.device.map_or(-1, i64::from));
+    if let Some(stream) = row.stream {
+        event.value("Stream", stream);
+    }
     if let Some(address) = row.address {
         event.value("Addr", address);
     }

@@ -1,6 +1,6 @@
 //! Runs as Chrome traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use marey_formats::{Format, LeftOut};
 use marey_model::context::NodeKind;
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
 use crate::dump::{dump, export_bytes, import_bytes};
-use crate::kineto::{recorded, scene};
+use crate::kineto::{ranks, recorded, scene};
 
 fn export(run: &Run) -> (String, Vec<Json>, LeftOut) {
     let (bytes, left_out) = export_bytes(run, Format::ChromeTrace);
@@ -218,4 +218,48 @@ fn scopes_that_overlap_get_lanes_of_their_own() {
         [("thread_name", 0), ("a", 0), ("thread_name", 1_000_000), ("c", 0), ("b", 1_000_000)];
     assert_eq!(lanes.len(), expected.len(), "{lanes:?}");
     assert!(expected.iter().all(|lane| lanes.contains(lane)), "{lanes:?}");
+}
+
+#[test]
+fn ranks_are_said_and_counted() {
+    let (_folder, run) = ranks(&[3, 5]);
+    let (_, events, left_out) = export(&run);
+    let expected = [("devices", 1), ("entries of metadata", 1), ("ranks", 1)];
+    assert_eq!(left_out, expected.into_iter().collect());
+    let named = events.iter().filter(|event| event["name"] == "process_name");
+    let named: Vec<_> = named.map(|event| (&event["pid"], &event["args"]["rank"])).collect();
+    assert_eq!(named, [(&json!(50), &json!(3)), (&json!(1_000_050), &json!(5))]);
+    // What ranks do has numbers apart, so that nothing joins one's with another's.
+    let mut numbers = BTreeMap::<String, BTreeSet<String>>::new();
+    for event in &events {
+        let args = &event["args"];
+        for number in [&event["id"], &args["correlation"], &args["External id"]] {
+            if !number.is_null() {
+                let at = format!("{} {} {number}", event["cat"], event["ph"]);
+                numbers.entry(at).or_default().insert(event["pid"].to_string());
+            }
+        }
+    }
+    assert!(numbers.len() >= 8 && numbers.values().all(|pids| pids.len() == 1), "{numbers:?}");
+}
+
+#[test]
+fn foreign_spans_stay_open_and_get_no_arguments() {
+    let foreign = r#"{"traceEvents": [
+{"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"named"}},
+{"ph":"B","cat":"mine","name":"open","pid":1,"tid":1,"ts":1},
+{"ph":"X","cat":"mine","name":"inside","pid":1,"tid":1,"ts":2,"dur":3}]}"#;
+    let before = import_bytes(foreign.as_bytes()).unwrap();
+    let (text, events, _) = export(&before.run);
+    let of = |name| &events.iter().find(|event| event["name"] == name).unwrap()["args"];
+    assert_eq!(*of("open"), json!({"finished": "false"}));
+    assert_eq!(*of("inside"), Json::Null);
+    let spans = |dump: String| {
+        dump.lines()
+            .filter(|line| line.starts_with("spans "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let after = import_bytes(text.as_bytes()).unwrap();
+    assert_eq!(spans(dump(&after.run)), spans(dump(&before.run)));
 }

@@ -2,6 +2,7 @@
 
 use marey_formats::{Format, ImportError, LeftOut};
 use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, NewProcess, Run};
@@ -95,13 +96,13 @@ fn what_lines_cannot_hold_is_replaced_and_counted() {
 
 #[test]
 fn lines_that_are_none_are_counted() {
-    let content = b"a;b 1\nno number here\na;b inf\n7\n\xff 1\na 1e\na 2e3\nlast;line 5";
+    let content = b"a;b 1\nno number here\na;b inf\n7\n\xff 1\na 1e\na 1e400\na 2e3\nlast;line 5";
     let imported = import_bytes(content).unwrap().imported;
     assert_eq!(imported.events, 3);
     let [warning] = imported.files[0].warnings.as_slice() else { panic!("{imported:?}") };
     assert_eq!(
         (warning.count, warning.first.to_string().as_str()),
-        (5, "byte 6: the line does not end with a number")
+        (6, "byte 6: the line does not end with a number")
     );
 
     let deep = format!("{} 1\na 1\n", "a;".repeat(10_000));
@@ -109,6 +110,24 @@ fn lines_that_are_none_are_counted() {
     let warning = &imported.files[0].warnings[0];
     let first = "byte 0: the stack has more than 10000 frames";
     assert_eq!((warning.count, warning.first.to_string().as_str()), (1, first));
+}
+
+#[test]
+fn a_line_without_end_is_not_kept() {
+    let content = [&b"a 1\n"[..], &vec![b'x'; (16 << 20) + 1]].concat();
+    let imported = import_bytes(&content).unwrap().imported;
+    assert_eq!(imported.events, 1);
+    let [warning] = imported.files[0].warnings.as_slice() else { panic!("{imported:?}") };
+    assert_eq!(
+        (warning.loss, warning.first.to_string().as_str()),
+        (LossCause::Truncated, "byte 4: the line has more than 16777216 bytes")
+    );
+}
+
+#[test]
+fn an_empty_stack_may_be_the_first() {
+    let run = import_bytes(b" 5\na;b 1\n").unwrap();
+    assert_eq!((run.imported.files[0].format, run.imported.events), (Format::Collapsed, 2));
 }
 
 #[test]

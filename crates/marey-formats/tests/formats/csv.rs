@@ -65,13 +65,13 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         kind: ActivityKind::Kernel,
         name_id: kernel_id,
         context_id: None,
-        correlation_id: None,
-        graph_node_id: None,
+        correlation_id: Some(6),
+        graph_node_id: Some(9),
         grid: Some([1, 2, 3]),
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
+        block: Some([8, 1, 1]),
+        registers: Some(40),
+        shared_bytes: Some(1024),
+        bytes: Some(32),
         category_id: None,
         external_id: Some(4),
         args: Args::default(),
@@ -109,13 +109,16 @@ fn golden() {
     let (bytes, left_out) = export_bytes(&run, Format::Csv);
     assert_eq!(
         String::from_utf8(bytes).unwrap(),
-        "kind,name,path,start_nanos,duration_nanos,self_nanos,process,rank,thread,thread_name,device,stream,category,args\n\
-        step,step,step,100,50,30,7,3,70,\"main, \"\"it\"\"\",,,,\n\
-        async,relu,requests;relu,105,1,1,7,3,,,,,,\n\
-        operator,relu,step;relu,110,20,20,7,3,70,\"main, \"\"it\"\"\",,,cpu_op,\"{\"\"n\"\":5,\"\"why\"\":\"\"relu\"\"}\"\n\
-        kernel,kernel,step;relu;kernel,120,15,15,7,3,,,1,2,,\n"
+        "kind,name,path,start_nanos,duration_nanos,self_nanos,process,rank,thread,thread_name,device,stream,category,args,correlation_id,external_id,is_open,bytes,grid,block,registers,shared_bytes,graph_node_id\n\
+        step,step,step,100,50,30,7,3,70,\"main, \"\"it\"\"\",,,,,,,false,,,,,,\n\
+        async,relu,requests;relu,105,1,1,7,3,,,,,,,,,false,,,,,,\n\
+        operator,relu,step;relu,110,20,20,7,3,70,\"main, \"\"it\"\"\",,,cpu_op,\"{\"\"n\"\":5,\"\"why\"\":\"\"relu\"\"}\",,4,false,,,,,,\n\
+        kernel,kernel,step;relu;kernel,120,15,15,7,3,,,1,2,,,6,4,,32,1x2x3,8x1x1,40,1024,9\n"
     );
-    assert_eq!(left_out.into_iter().collect::<Vec<_>>(), [("instants", 1)]);
+    assert_eq!(
+        left_out.into_iter().collect::<Vec<_>>(),
+        [("instants", 1), ("numbers of steps", 1)]
+    );
 }
 
 fn check(name: &str) -> Result<(), TestCaseError> {

@@ -5,12 +5,12 @@ mod profiles;
 
 use std::collections::HashSet;
 
-use marey_formats::{Format, ImportError, LeftOut, TemporaryRun, hatchet};
+use marey_formats::{ExportError, Format, ImportError, LeftOut, TemporaryRun, export, hatchet};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{NodeId, Profile};
 use marey_store::row::{ActivityKind, Args, Device, GpuActivity, Instant, InstantScope, Metric};
-use marey_store::{Assembler, NewProcess, Run, Slice};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
 use proptest::prelude::*;
 
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
@@ -19,10 +19,49 @@ const TRAIN: &str = "train.hatchet";
 
 /// The profile that a run is exported as.
 fn exported(run: &Run) -> Profile {
-    let profile = hatchet::parse(&export_bytes(run, Format::Hatchet).0).unwrap();
-    let as_msgpack = hatchet::parse(&export_bytes(run, Format::HatchetMsgpack).0).unwrap();
-    assert_eq!(format!("{profile:?}"), format!("{as_msgpack:?}"));
+    let (json, left_out) = export_bytes(run, Format::Hatchet);
+    serde_json::from_slice::<serde::de::IgnoredAny>(&json).unwrap();
+    let profile = hatchet::parse(&export_bytes(run, Format::HatchetMsgpack).0).unwrap();
+    if !left_out.contains_key("infinite values") {
+        let as_json = hatchet::parse(&json).unwrap();
+        assert_eq!(format!("{as_json:?}"), format!("{profile:?}"));
+    }
     profile
+}
+
+#[test]
+fn infinity_is_no_json() {
+    let node = |name, metrics, children: &str| {
+        format!(
+            r#"{{"frame": {{"name": "{name}"}}, "metrics": {metrics}, "children": [{children}]}}"#
+        )
+    };
+    let a = node("a", r#"{"m": Infinity, "n": [1.5, -Infinity], "o": null}"#, "");
+    let b = node("b", r#"{"m": 2.5}"#, "");
+    let file = format!("[{}]", node("ROOT", "{}", &format!("{a}, {b}")));
+    let run = import_bytes(file.as_bytes()).unwrap().run;
+    let (json, left_out) = export_bytes(&run, Format::Hatchet);
+    assert_eq!(left_out, LeftOut::from([("infinite values", 2)]));
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json[0]["children"][0]["metrics"], serde_json::json!({"o": null}));
+    assert_eq!(json[0]["children"][1]["metrics"], serde_json::json!({"m": 2.5}));
+    let (as_msgpack, left_out) = export_bytes(&run, Format::HatchetMsgpack);
+    assert_eq!(left_out, LeftOut::new());
+    let m = hatchet::parse(&as_msgpack).unwrap().metric("m").unwrap().get(NodeId(1));
+    assert_eq!(m, Some(MetricValue::Float(f64::INFINITY)));
+}
+
+#[test]
+fn a_window_with_nothing_in_it_is_no_file() {
+    let (_folder, run) = traced();
+    let window = Window { from_nanos: -9, until_nanos: -8, ..Window::default() };
+    let reader = Reader::new(&run, window).unwrap();
+    for format in [Format::Hatchet, Format::HatchetMsgpack, Format::Csv, Format::Perfetto] {
+        let mut out = Vec::new();
+        let exported = export(&reader, format, &mut out);
+        assert!(matches!(exported, Err(ExportError::Nothing { .. })), "{format:?}: {exported:?}");
+        assert!(out.is_empty());
+    }
 }
 
 fn imported(profile: &Profile) -> TemporaryRun {

@@ -2,11 +2,14 @@
 
 pub(crate) mod scene;
 
-use marey_formats::{Format, LeftOut};
+use marey_formats::{ExportError, Format, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{ActivityKind, Args, GpuActivity, Metadata, Metric};
-use marey_store::{Assembler, NewProcess, Run, Slice};
+use marey_store::row::{
+    ActivityKind, Args, Device, Flow, FlowPoint, GpuActivity, MemoryAction, MemoryEvent, Metadata,
+    Metric,
+};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -247,29 +250,212 @@ fn a_process_does_not_share_its_number_with_a_device() {
     }
 }
 
-#[test]
-fn several_ranks_are_all_there_under_the_first_ones_number() {
+/// Ranks whose processes, devices, launches and arrows have the same numbers, in this order.
+pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
     let folder = TempDir::new().unwrap();
     let mut run = Assembler::new(folder.path());
-    for rank in [1, 0, 1] {
-        let process =
+    for &rank in ranks {
+        let process_id =
             run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
-        let thread = run.thread(process, 50, "");
-        let slice = slice(&mut run, thread, NodeKind::Runtime, "cudaLaunchKernel", (0, 9));
-        run.add_slice(Slice { correlation_id: Some(1), ..slice }).unwrap();
-        let kernel = kernel(&mut run, process, 5, 1);
-        run.add_gpu_activity(kernel).unwrap();
+        let thread_id = run.thread(process_id, 50, "");
+        let operator = slice(&mut run, thread_id, NodeKind::Operator, "aten::mm", (0, 9));
+        run.add_slice(Slice { external_id: Some(4), ..operator }).unwrap();
+        let call = slice(&mut run, thread_id, NodeKind::Runtime, "cudaLaunchKernel", (1, 3));
+        let call = Slice { correlation_id: Some(1), external_id: Some(4), order: 1, ..call };
+        run.add_slice(call).unwrap();
+        let kernel = kernel(&mut run, process_id, 5, 1);
+        run.add_gpu_activity(GpuActivity { external_id: Some(4), ..kernel }).unwrap();
+        let name_id = run.text("fwdbwd");
+        for (time_nanos, point) in [(START, FlowPoint::Start), (START + 2, FlowPoint::End)] {
+            run.add_flow(Flow {
+                time_nanos,
+                thread_id,
+                flow_id: 3,
+                point,
+                is_enclosing: true,
+                name_id,
+                category_id: Some(name_id),
+                args: Args::default(),
+            })
+            .unwrap();
+        }
+        for (key, value) in [("schemaVersion", "1"), ("of", &*rank.to_string())] {
+            let (key, value) = (key.into(), value.into());
+            run.add_metadata(Metadata { process_id, thread_id: None, key, value }).unwrap();
+        }
+        run.add_device(Device {
+            process_id,
+            device: 0,
+            device_type: "CUDA".into(),
+            name: format!("of {rank}").as_str().into(),
+            properties: "{}".into(),
+        })
+        .unwrap();
     }
     run.finish(None).unwrap();
-    let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
+    let opened = Run::open(folder.path()).unwrap();
+    (folder, opened)
+}
+
+/// What the events of a phase and category have in place of a key, or of an argument.
+fn values(json: &Json, (phase, category): (&str, &str), key: &str) -> Vec<Json> {
+    let events = json["traceEvents"].as_array().unwrap().iter();
+    let events = events.filter(|event| event["ph"] == phase && event["cat"] == category);
+    let value = |event: &Json| event.get(key).unwrap_or(&event["args"][key]).clone();
+    events.map(value).collect()
+}
+
+#[test]
+fn devices_of_several_ranks_are_those_of_the_files_one() {
+    let (_folder, run) = ranks(&[1, 0, 1]);
+    let (text, json, left_out) = export(&run);
     assert!(text.contains("\"distributedInfo\": {\"rank\": 1}"));
-    assert_eq!(left_out, [("ranks", 1)].into_iter().collect());
-    let events = json["traceEvents"].as_array().unwrap();
-    let of = |phase: &str, key: &str| -> Vec<Json> {
-        events.iter().filter(|at| at["ph"] == phase).map(|at| at[key].clone()).collect()
+    assert!(
+        text.contains(
+            r#"[
+{"id":0,"name":"of 1"}]"#
+                .replace("\\n", "\n")
+                .as_str()
+        ),
+        "{text}"
+    );
+    let expected = [
+        ("activities of devices of other processes", 2),
+        ("devices", 2),
+        ("entries of metadata", 1),
+        ("ranks", 1),
+    ];
+    assert_eq!(left_out, expected.into_iter().collect());
+    let of = |event, key| values(&json, event, key);
+    assert_eq!(of(("X", "cuda_runtime"), "pid"), [50, 1_000_050, 2_000_050]);
+    assert_eq!(of(("X", "kernel"), "correlation"), [1]);
+    assert_eq!(of(("X", "kernel"), "External id"), [4]);
+    let apart = |number: u64| [number, (1 << 32) + number, (2 << 32) + number];
+    assert_eq!(of(("X", "cuda_runtime"), "correlation"), apart(1), "no launches of the kernel");
+    assert_eq!(of(("X", "cuda_runtime"), "External id"), apart(4));
+    assert_eq!(of(("X", "cpu_op"), "External id"), apart(4));
+    assert_eq!(
+        (of(("s", "ac2g"), "id"), of(("f", "ac2g"), "id")),
+        (vec![json!(1)], vec![json!(1)])
+    );
+    // The ends of an arrow may be in several processes of a rank.
+    let mut arrows: Vec<u64> =
+        of(("s", "fwdbwd"), "id").iter().map(|id| id.as_u64().unwrap()).collect();
+    arrows.sort_unstable();
+    assert_eq!(arrows, [3, 3, (1 << 32) + 3]);
+    let names = json["traceEvents"].as_array().unwrap().iter();
+    let ranks: Vec<_> = names.filter_map(|event| event["args"].get("rank")).collect();
+    assert_eq!(ranks, [1, 0, 1]);
+}
+
+#[test]
+fn devices_of_another_rank_than_the_files_are_left_out() {
+    let folder = TempDir::new().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let mut process = |pid, rank| {
+        let process = run.process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
+        let thread = run.thread(process, pid, "");
+        let slice = slice(&mut run, thread, NodeKind::Operator, "a", (0, 1));
+        run.add_slice(slice).unwrap();
+        process
     };
-    assert_eq!(of("s", "pid"), [50, 1_000_050, 2_000_050]);
-    assert_eq!(of("s", "id"), of("f", "id"), "arrows stay in their processes");
+    let (_, other) = (process(10, 0), process(11, 1));
+    let kernel = kernel(&mut run, other, 5, 1);
+    run.add_gpu_activity(kernel).unwrap();
+    run.finish(None).unwrap();
+    let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
+    assert!(text.contains("\"distributedInfo\": {\"rank\": 0}"));
+    assert_eq!(values(&json, ("X", "kernel"), "name"), Vec::<Json>::new());
+    let expected = [("activities of devices of other processes", 1), ("ranks", 1)];
+    assert_eq!(left_out, expected.into_iter().collect());
+}
+
+#[test]
+fn metadata_that_has_no_place_is_counted() {
+    let (_folder, run) =
+        run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
+            let thread = run.thread(process_id, 9, "");
+            let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
+            run.add_slice(slice).unwrap();
+            let other = run.process(NewProcess { pid: 10, ..NewProcess::default() });
+            for (process_id, thread_id, key, value) in [
+                (process_id, None, "a", "1"),
+                (process_id, None, "a", "2"),
+                (process_id, Some(thread), "b", "3"),
+                (process_id, Some(thread), "thread_labels", "{\"labels\":\"x\"}"),
+                (other, None, "c", "4"),
+                (other, None, "a", "1"),
+            ] {
+                let (key, value) = (key.into(), value.into());
+                run.add_metadata(Metadata { process_id, thread_id, key, value }).unwrap();
+            }
+        });
+    let (_, json, left_out) = export(&run);
+    assert_eq!(left_out, [("entries of metadata", 3)].into_iter().collect());
+    assert_eq!((&json["a"], &json["b"], &json["c"]), (&json!(1), &Json::Null, &Json::Null));
+}
+
+#[test]
+fn events_say_each_argument_once() {
+    let odd = r#"{"traceEvents": [
+{"ph":"X","cat":"kernel","name":"k","pid":2,"tid":7,"ts":1,"dur":1,"args":{"device":"x","stream":"y","correlation":3,"grid":"z"}},
+{"ph":"X","cat":"cpu_op","name":"o","pid":1,"tid":1,"ts":0,"dur":3,"args":{"External id":"no"}},
+{"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":2,"s":"t","args":{"Bytes":8,"Device Id":"w","Device Type":1}}],
+"schemaVersion": 1}"#;
+    let before = import_bytes(odd.as_bytes()).unwrap();
+    for format in [Format::Kineto, Format::ChromeTrace] {
+        let text = String::from_utf8(export_bytes(&before.run, format).0).unwrap();
+        for key in ["device", "stream", "External id", "Device Id"] {
+            assert_eq!(text.matches(&format!("\"{key}\":")).count(), 1, "{key}: {text}");
+        }
+        for said in ["\"device\":\"x\"", "\"stream\":\"y\"", "\"Device Id\":\"w\""] {
+            assert!(text.contains(said), "{text}");
+        }
+    }
+}
+
+#[test]
+fn memory_has_its_stream_and_no_call_stack() {
+    let (_folder, run) =
+        run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
+            let frame = run.text("f");
+            let context_id = Some(run.context(Assembler::ROOT, NodeKind::Frame, frame));
+            let thread_id = Some(run.thread(process_id, 9, ""));
+            run.add_memory_event(MemoryEvent {
+                time_nanos: START,
+                process_id,
+                thread_id,
+                action: MemoryAction::Alloc,
+                device_type: "cuda".into(),
+                device: Some(1),
+                stream: Some(u64::MAX),
+                address: None,
+                bytes: 8,
+                allocated_bytes: None,
+                reserved_bytes: None,
+                context_id,
+                category_id: None,
+                args: Args::default(),
+            })
+            .unwrap();
+        });
+    let (_, json, left_out) = export(&run);
+    assert_eq!(values(&json, ("i", "cpu_instant_event"), "Stream"), [u64::MAX]);
+    assert_eq!(left_out, [("call stacks of memory events", 1)].into_iter().collect());
+}
+
+#[test]
+fn a_window_with_nothing_in_it_is_no_trace() {
+    let (_folder, run) = recorded();
+    for format in [Format::Kineto, Format::ChromeTrace] {
+        let export = |from_nanos| {
+            let window = Window { from_nanos, ..Window::default() };
+            marey_formats::export(&Reader::new(&run, window).unwrap(), format, &mut Vec::new())
+        };
+        let is_nothing = matches!(export(START + 1000), Err(ExportError::Nothing { .. }));
+        assert!(is_nothing, "{format:?}");
+        assert!(export(START + 150).is_ok(), "{format:?}");
+    }
 }
 
 #[test]

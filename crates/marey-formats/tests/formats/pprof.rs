@@ -12,8 +12,10 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 use marey_formats::{ExportError, Format, LeftOut, export};
+use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
-use marey_store::row::{ActivityKind, Args, GpuActivity};
+use marey_model::metric::MetricValue;
+use marey_store::row::{ActivityKind, Args, GpuActivity, Sample};
 use marey_store::{Assembler, NewProcess, Run, Slice, Window};
 use prost::Message as _;
 
@@ -175,4 +177,71 @@ fn an_empty_run_makes_no_profile() {
     let run = Run::open(folder.path()).unwrap();
     let error = export(&reader(&run), Format::Pprof, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ExportError::Nothing { format: Format::Pprof, .. }), "{error}");
+}
+
+#[test]
+fn types_and_numbers_that_are_too_many_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process_id = run.process(NewProcess::default());
+    let frame = run.text("f");
+    let context_id = run.context(Assembler::ROOT, NodeKind::Frame, frame);
+    let add = |run: &mut Assembler, number: usize, value: f64| {
+        let name_id = run.text(&format!("type {number}"));
+        run.add_sample(Sample {
+            process_id,
+            thread_id: None,
+            context_id,
+            name_id,
+            time_nanos: None,
+            value: MetricValue::Float(value),
+            args: Args::default(),
+        })
+        .unwrap();
+    };
+    for number in 0..70 {
+        add(&mut run, number, number as f64);
+    }
+    add(&mut run, 0, 1e300);
+    add(&mut run, 1, -1e300);
+    run.finish(None).unwrap();
+    let (profile, left_out) = exported(&Run::open(folder.path()).unwrap());
+    assert_eq!(
+        left_out,
+        LeftOut::from([("values beyond 64 bits", 2), ("values of further types", 6)])
+    );
+    assert_eq!((profile.types().len(), profile.sample.len()), (64, 1));
+    let values = &profile.sample[0].value;
+    assert_eq!((values[..3].to_vec(), values[63]), (vec![i64::MAX, i64::MIN, 2], 63));
+}
+
+#[test]
+fn arguments_with_half_a_pair_are_labels_and_those_that_are_no_json_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process_id = run.process(NewProcess::default());
+    let name_id = run.text("samples");
+    for json in [r#""a\ud800""#, &format!("{}{}", "[".repeat(500), "]".repeat(500))] {
+        let mut args = NewArgs::default();
+        args.int("n", 5);
+        args.json("what", json);
+        let args = run.args(&mut args).unwrap();
+        run.add_sample(Sample {
+            process_id,
+            thread_id: None,
+            context_id: Assembler::ROOT,
+            name_id,
+            time_nanos: None,
+            value: MetricValue::Int(1),
+            args,
+        })
+        .unwrap();
+    }
+    run.finish(None).unwrap();
+    let (profile, left_out) = exported(&Run::open(folder.path()).unwrap());
+    assert_eq!(left_out, LeftOut::from([("arguments that cannot be read", 1)]));
+    let mut labels: Vec<usize> = profile.sample.iter().map(|sample| sample.label.len()).collect();
+    labels.sort_unstable();
+    assert_eq!(labels, [0, 2]);
+    assert!(profile.string_table.iter().any(|text| text == "a\u{fffd}"));
 }

@@ -75,6 +75,41 @@ fn collectives_end_together_on_all_ranks() {
     assert_eq!(starts, [1_001_000_000; 3]);
 }
 
+/// A trace of collectives, of which each has a name, a number or none, and an end in microseconds.
+fn collectives(all: &[(&str, Option<i64>, i64)]) -> String {
+    let events = all.iter().map(|(name, sequence, end)| {
+        let sequence = sequence.map(|number| format!(r#","Seq":{number}"#)).unwrap_or_default();
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":9,"ts":{ts},"dur":10,"args":{{"stream":9,"Collective name":"{name}","Process Group Name":"0"{sequence}}}}}"#,
+            ts = end - 10,
+        )
+    });
+    format!(r#"{{"traceEvents":[{}]}}"#, events.collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn collectives_that_cannot_be_told_apart_move_no_clock() {
+    // The second file begins a collective later; both clocks are right.
+    let (a, b) = (
+        [("allreduce", None, 100), ("allreduce", None, 200), ("allreduce", None, 300)],
+        [("allreduce", None, 200), ("allreduce", None, 300)],
+    );
+    let (_folder, _, imported) = import_ranks(&[collectives(&a), collectives(&b)]);
+    let shifts: Vec<_> = imported.files.iter().map(|file| file.alignment_nanos).collect();
+    assert_eq!(shifts, [None, None]);
+}
+
+#[test]
+fn messages_move_no_clock() {
+    let (a, b) = (
+        [("allreduce", Some(1), 100), ("send", Some(1), 200), ("send", Some(2), 300)],
+        [("allreduce", Some(1), 150), ("send", Some(1), 900), ("send", Some(2), 950)],
+    );
+    let (_folder, _, imported) = import_ranks(&[collectives(&a), collectives(&b)]);
+    let shifts: Vec<_> = imported.files.iter().map(|file| file.alignment_nanos).collect();
+    assert_eq!(shifts, [Some(0), Some(-50_000)]);
+}
+
 #[test]
 fn one_file_keeps_its_clock() {
     let (_folder, run, imported) = import_ranks(&[rank(0, 77)]);

@@ -1,6 +1,6 @@
 //! speedscope's JSON, in and out.
 
-use marey_formats::{ExportError, Format, ImportError, export};
+use marey_formats::{ExportError, Format, ImportError, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{ActivityKind, Args, GpuActivity, Sample};
@@ -580,6 +580,31 @@ fn threads_streams_and_values_are_profiles() {
 }
 
 #[test]
+fn streams_that_come_mixed_are_whole_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let name_id = run.text("kernel");
+    let process = run.process(NewProcess::default());
+    let (streams, per_stream) = (100_u32, 20_i64);
+    for start in 0..per_stream {
+        for stream in 0..streams {
+            run.add_gpu_activity(activity(process, stream, name_id, start, 1)).unwrap();
+        }
+    }
+    run.finish(None).unwrap();
+    let (bytes, left_out) = export_bytes(&Run::open(folder.path()).unwrap(), Format::Speedscope);
+    assert_eq!(left_out, LeftOut::new());
+    let file: Value = serde_json::from_slice(&bytes).unwrap();
+    let profiles = file["profiles"].as_array().unwrap();
+    assert_eq!(profiles.len(), streams as usize);
+    for profile in profiles {
+        let events = profile["events"].as_array().unwrap();
+        let opened = events.iter().filter(|event| event["type"] == "O");
+        assert!(opened.map(|event| event["at"].as_i64().unwrap()).eq(0..per_stream));
+    }
+}
+
+#[test]
 fn an_empty_run_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
@@ -592,5 +617,35 @@ fn an_empty_run_is_no_file() {
             "the run has no spans, device activities or samples, which a speedscope profile is made of"
         ),
         other => panic!("{other:?}"),
+    }
+}
+
+/// What is said of a file, but for its place.
+fn warnings(content: &str) -> Vec<(String, u64, String)> {
+    let run = import_bytes(content.as_bytes()).unwrap();
+    let warnings = run.imported.files[0].warnings.iter();
+    warnings.map(|w| (w.loss.as_str().to_owned(), w.count, w.first.cause.clone())).collect()
+}
+
+#[test]
+fn stacks_are_no_deeper_than_in_other_formats() {
+    let deep = |cause: &str| [("unsupported_events".to_owned(), 1, cause.to_owned())];
+    let frames = "0,".repeat(10_000);
+    let samples = format!("[[{frames}0],[{}]]", frames.trim_end_matches(','));
+    assert_eq!(
+        warnings(&sampled("none", &samples, "[1,1]")),
+        deep("the stack has more than 10000 frames")
+    );
+
+    for unit in ["none", "nanoseconds"] {
+        // With the one that is open already, one too many.
+        let open = r#"{"type":"O","frame":0,"at":5},"#.repeat(10_000);
+        let close = r#",{"type":"C","frame":0,"at":9}"#.repeat(10_000);
+        let all = format!(r#"{open}{{"type":"C","frame":0,"at":9}}{close}"#);
+        let content = one_span(unit, "5", "9").replace(r#"{"type":"C","frame":0,"at":9}"#, &all);
+        assert_eq!(warnings(&content), deep("a frame is inside 10000 others"));
+        let events = import_bytes(content.as_bytes()).unwrap().imported.events;
+        // Spans, or the stretches from 0 to 5 and from 5 to 9.
+        assert_eq!(events, if unit == "none" { 2 } else { 10_000 });
     }
 }

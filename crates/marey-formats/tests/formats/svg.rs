@@ -70,7 +70,8 @@ fn times_have_units_and_long_names_are_cut_where_they_are_shown() {
     let run = import_data("pprof/protobuf.pb");
     let (svg, left_out) = exported(&run.run);
     // What has samples of no time at all has no width.
-    assert_eq!(left_out, LeftOut::from([("frames narrower than a tenth of a pixel", 2)]));
+    let expected = [("frames narrower than a tenth of a pixel", 2), ("values of other kinds", 15)];
+    assert_eq!(left_out, LeftOut::from(expected));
     assert!(svg.contains(">cpu: 30.000 ms</text>"), "{svg}");
     let titles: Vec<_> = frames(&svg).into_iter().map(|frame| frame.title).collect();
     assert!(titles.contains(&"0x1234 (libc.so.6)\n20.000 ms (66.67 %)"), "{titles:?}");
@@ -86,6 +87,20 @@ fn times_have_units_and_long_names_are_cut_where_they_are_shown() {
     let run = import_bytes(format!("{name} 1\nb 9\n").as_bytes()).unwrap();
     let (svg, _) = exported(&run.run);
     assert_eq!(self::frames(&svg)[2].text, "nnnnnnnnnnnnnnnn…");
+}
+
+#[test]
+fn beside_spans_activities_are_counted() {
+    let (_folder, run) = super::csv::run("relu");
+    let (svg, left_out) = exported(&run);
+    assert!(!svg.contains("kernel"), "{svg}");
+    let expected = [
+        ("activities of devices", 1),
+        ("instants", 1),
+        ("numbers of steps", 1),
+        ("spans beside threads", 1),
+    ];
+    assert_eq!(left_out, LeftOut::from(expected));
 }
 
 #[test]

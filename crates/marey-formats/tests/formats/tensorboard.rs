@@ -289,3 +289,39 @@ fn an_empty_run_is_no_file() {
     let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ExportError::Nothing { format: Format::TensorBoard, .. }));
 }
+
+#[test]
+fn only_the_busiest_devices_are_scalars() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
+    let process = run.process(NewProcess::default());
+    let thread_id = run.thread(process, 1, "");
+    let name_id = run.text("step");
+    run.add_slice(Slice {
+        thread_id,
+        start_nanos: 0,
+        duration_nanos: 1000,
+        order: 0,
+        kind: NodeKind::Step,
+        name_id,
+        step: Some(0),
+        is_open: false,
+        category_id: None,
+        correlation_id: None,
+        external_id: None,
+        args: Args::default(),
+    })
+    .unwrap();
+    for device in 0..20 {
+        let nanos = if device == 19 { 500 } else { 100 };
+        let activity = activity(process, ActivityKind::Kernel, name_id, 0, nanos);
+        run.add_gpu_activity(GpuActivity { device, ..activity }).unwrap();
+    }
+    run.finish(None).unwrap();
+    let (scalars, _, left_out) = content(&Run::open(folder.path()).unwrap());
+    let devices = scalars.iter().filter(|(tag, ..)| tag.ends_with("busy_percent"));
+    let devices: Vec<_> = devices.map(|(tag, _, _, value)| (&**tag, *value)).collect();
+    assert_eq!(devices.len(), 16);
+    assert_eq!(devices[14..], [("gpu14/busy_percent", 10.0), ("gpu19/busy_percent", 50.0)]);
+    assert_eq!(left_out, LeftOut::from([("devices beside the 16 busiest", 4)]));
+}

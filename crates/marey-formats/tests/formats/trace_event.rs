@@ -7,6 +7,8 @@ mod proton;
 mod real;
 
 use marey_formats::TemporaryRun;
+use marey_store::Reader;
+use marey_store::row::Args;
 
 use crate::dump::{dump, import_bytes};
 
@@ -20,4 +22,11 @@ fn lines(run: &TemporaryRun, starts: &[&str]) -> Vec<String> {
     let dump = dump(&run.run);
     let wanted = dump.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
     wanted.map(str::to_owned).collect()
+}
+
+/// Arguments as they are kept.
+fn args_of(reader: &Reader, args: &Args) -> String {
+    let mut json = String::new();
+    reader.args(args, &mut json);
+    json
 }

@@ -34,6 +34,11 @@ fn arguments_are_put_together_and_taken_apart() {
         run.value(put),
         r##"{"bytes":8,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | null | null"##
     );
+    let unknown = "SELECT args(0, [NULL]), args(0, make_array(NULL, 8)), args(0, [9, NULL])";
+    assert_eq!(
+        run.value(unknown),
+        r##"{"bytes":null,"why":"a \"#1\""} | {"bytes":null,"why":"a \"#1\""} | {"bytes":9,"why":"a \"#1\""}"##
+    );
     let taken = "SELECT arg(args, 'bytes'), arg(args, 'why'), arg(args, 'none'), arg(args, NULL) FROM spans WHERE args IS NOT NULL";
     assert_eq!(run.value(taken), "64 | a \"#1\" | null | null");
     let by_key = "SELECT sum(CAST(arg(args, 'bytes') AS BIGINT)) FROM gpu_activities WHERE arg(args, 'why') = 'pinned'";

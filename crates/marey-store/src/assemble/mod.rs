@@ -50,7 +50,7 @@ pub struct Assembler {
     base_nanos: i64,
     sampled: Sampled,
     /// Count and nanoseconds of the samples that a flame graph shows, by thread and context.
-    sampled_sums: HashMap<(u32, u32), (i64, i64)>,
+    sampled_sums: HashMap<(u32, u32), (f64, f64)>,
     /// The threads of samples that are of none, by process.
     sampled_threads: HashMap<u32, u32>,
     /// Operators that activities of devices name, by process.
@@ -94,6 +94,7 @@ impl Others {
     fn events(&self) -> u64 {
         self.async_spans.rows()
             + self.instants.rows()
+            + self.flows.rows()
             + self.metrics.rows()
             + self.samples.rows()
             + self.collectives.rows()
@@ -238,6 +239,18 @@ impl Assembler {
         &mut self.processes[process as usize]
     }
 
+    /// Says of all processes whether their recording was ended properly.
+    pub fn set_complete(&mut self, is_complete: bool) {
+        for process in &mut self.processes {
+            process.is_complete = is_complete;
+        }
+    }
+
+    /// The rank of the first process that has one.
+    pub fn rank(&self) -> Option<u32> {
+        self.processes.iter().find_map(|process| process.rank)
+    }
+
     /// A thread more; its id. `os_id` is its id in the system; one that only the file has is below 0.
     pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
         self.threads.push(NewThread { process, os_id, name: name.to_owned() });
@@ -368,7 +381,7 @@ impl Assembler {
         self.write_events(shift)?;
         let parts = &mut self.parts;
         self.args.finish(parts)?;
-        parts::write(&stored::STRINGS, self.names.text_columns(0), None, parts)?;
+        self.names.write_texts(0, parts)?;
         parts::write(&stored::CONTEXTS, self.names.context_columns(0), None, parts)?;
         let threads = thread_columns(&self.threads);
         parts::write(&stored::THREADS, threads, None, parts)?;
@@ -444,9 +457,9 @@ impl Assembler {
         let is_count = count_name_id == Some(sample.name_id);
         let is_nanos = nanos_name_id == Some(sample.name_id);
         let value = match sample.value {
-            MetricValue::Int(value) => value,
-            MetricValue::Float(value) => value as i64,
-            MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => return,
+            MetricValue::Int(value) => value as f64,
+            MetricValue::Float(value) if value.is_finite() => value,
+            _ => return,
         };
         if !is_count && !is_nanos {
             return;
@@ -461,11 +474,11 @@ impl Assembler {
         });
         let sums = self.sampled_sums.entry((thread, sample.context_id)).or_default();
         if is_count {
-            sums.0 = sums.0.saturating_add(value);
+            sums.0 += value;
         }
         if is_nanos {
-            sums.1 = sums.1.saturating_add(value);
-            sums.0 = sums.0.saturating_add(count_name_id.is_none().into());
+            sums.1 += value;
+            sums.0 += if count_name_id.is_none() { 1.0 } else { 0.0 };
         }
     }
 
@@ -487,12 +500,15 @@ fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), S
     part.finish(parts)
 }
 
-/// First and last moments on the clock of the run.
+/// First and last moments on the clock of the run. What has no events lasted as long as the others.
 fn shifted(extents_nanos: &[Option<(i64, i64)>], shift_nanos: i64) -> Vec<(i64, i64)> {
-    let extents = extents_nanos.iter().map(|extent| extent.unwrap_or_default());
-    extents
-        .map(|(first, last)| (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos)))
-        .collect()
+    let shift = |(first, last): (i64, i64)| {
+        (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos))
+    };
+    let known = extents_nanos.iter().flatten().copied().map(shift);
+    let all = known.reduce(|all, extent| (all.0.min(extent.0), all.1.max(extent.1)));
+    let extents = extents_nanos.iter().map(|extent| extent.map(shift).or(all));
+    extents.map(Option::unwrap_or_default).collect()
 }
 
 impl NewProcess {

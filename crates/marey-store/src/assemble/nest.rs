@@ -5,11 +5,13 @@
 //! follows. So every slice is looked at twice, whatever the file says.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::mem;
 
 use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
+use marey_model::loss::LossCause;
 
 use super::{Assembler, BATCH_ROWS, NewThread, shifted};
 use crate::StoreError;
@@ -19,6 +21,14 @@ use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
 use crate::row::{Args, Field, GpuActivity, Span, Step};
 use crate::sort::{Sortable, Sorter};
 use crate::sums::{self, Whose};
+
+/// Slices inside each other beyond so many lie beside the innermost one. Files that are nested deeper
+/// are not read as trees either.
+const MAX_DEPTH: usize = 10_000;
+
+/// Contexts of samples, times threads, that a flame graph shows at most: a file may name a deep stack
+/// on many threads in a few bytes.
+const MAX_SAMPLED_PLACES: usize = 1 << 20;
 
 /// Something that was entered and left on a thread, as an importer knows it: what is around it is
 /// found out from the times.
@@ -144,6 +154,8 @@ struct Nest<'a> {
     launches: Launches,
     /// Operators that activities of devices name.
     wanted: HashSet<(u32, u64)>,
+    /// Slices beyond the limit of depth, by process.
+    too_deep: BTreeMap<u32, u64>,
 }
 
 /// Sums by place: a thread and a context.
@@ -182,6 +194,10 @@ impl PlaceSums {
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
         while self.open.last().is_some_and(|open| !open.slice.is_around(&slice)) {
+            self.close_one()?;
+        }
+        if self.open.len() == MAX_DEPTH {
+            *self.too_deep.entry(self.process(&slice)).or_default() += 1;
             self.close_one()?;
         }
         let parent = self.open.last().map_or(names::ROOT, |open| open.context);
@@ -285,6 +301,7 @@ impl Assembler {
             sums: PlaceSums::new(slices.rows()),
             launches: Launches::default(),
             wanted: mem::take(&mut self.wanted),
+            too_deep: BTreeMap::new(),
         };
         slices.finish(BATCH_ROWS, |slices| {
             slices.iter_mut().try_for_each(|slice| {
@@ -296,7 +313,10 @@ impl Assembler {
         while !nest.open.is_empty() {
             nest.close_one()?;
         }
-        let Nest { spans, steps, mut sums, launches, .. } = nest;
+        let Nest { spans, steps, mut sums, launches, too_deep, .. } = nest;
+        for (process, count) in too_deep {
+            self.lose(process, LossCause::Unsupported, count);
+        }
         self.add_samples(&mut sums);
         let starts = shifted(&self.extents, shift);
         let start = |thread: &NewThread| starts[thread.process as usize].0;
@@ -306,16 +326,27 @@ impl Assembler {
 
     /// Adds what samples say: each counts in all contexts around it too.
     fn add_samples(&mut self, sums: &mut PlaceSums) {
-        for (&(thread, own), &(count, nanos)) in &self.sampled_sums {
-            let mut at = own;
-            while let Some(parent) = self.names.parent(at) {
-                let place = sums.place(thread, at, self.names.name(at));
-                let inside_nanos = if at == own { 0 } else { nanos };
-                let sums = &mut sums.wholes[place as usize].sums;
-                sums.count = sums.count.saturating_add(count);
-                sums.add(nanos, inside_nanos);
-                at = parent;
+        // A context has a larger number than the one around it, so each is complete when it is its turn.
+        let mut waiting = BTreeMap::new();
+        for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
+            waiting.insert((context, thread), [count, nanos, nanos]);
+        }
+        while let Some(((context, thread), [count, nanos, self_nanos])) = waiting.pop_last() {
+            let Some(parent) = self.names.parent(context) else { continue };
+            if sums.places.len() >= MAX_SAMPLED_PLACES {
+                let process = self.threads[thread as usize].process;
+                self.lose(process, LossCause::Unsupported, 1);
+                continue;
             }
+            let place = sums.place(thread, context, self.names.name(context));
+            let sums = &mut sums.wholes[place as usize].sums;
+            sums.count = sums.count.saturating_add(count.round() as i64);
+            let (nanos_here, inside_nanos) =
+                (nanos.round() as i64, (nanos - self_nanos).round() as i64);
+            sums.add(nanos_here, inside_nanos);
+            let around = waiting.entry((parent, thread)).or_insert([0.0; 3]);
+            around[0] += count;
+            around[1] += nanos;
         }
     }
 }

@@ -232,8 +232,7 @@ impl Collector {
     fn publish(&mut self) -> Result<(), StoreError> {
         let run = self.parts.run.clone();
         let next = self.manifest.next;
-        let texts = self.names.text_columns(next.strings);
-        parts::write(&stored::STRINGS, texts, None, &mut self.parts)?;
+        self.names.write_texts(next.strings, &mut self.parts)?;
         let contexts = self.names.context_columns(next.contexts);
         parts::write(&stored::CONTEXTS, contexts, None, &mut self.parts)?;
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use arrow::array::AsArray;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -267,10 +268,8 @@ fn samples_add_up_in_what_is_around_them() {
         let column = rollups.column(stored::ROLLUPS.position(name).unwrap());
         arrow::compute::cast(column, &arrow::datatypes::DataType::Int64).unwrap()
     };
-    let numbers = |name: &str| {
-        use arrow::array::AsArray;
-        column(name).as_primitive::<arrow::datatypes::Int64Type>().values().to_vec()
-    };
+    let numbers =
+        |name: &str| column(name).as_primitive::<arrow::datatypes::Int64Type>().values().to_vec();
     let mut sums: Vec<_> = (0..rollups.num_rows())
         .map(|row| {
             (
@@ -421,4 +420,76 @@ proptest! {
         // Less where slices that overlap are inside one that is shorter than they are together.
         prop_assert!(children <= total - outermost);
     }
+}
+
+#[test]
+fn a_process_without_events_lasted_as_long_as_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let idle = run.process(NewProcess { pid: 99, ..NewProcess::default() });
+    let name = run.text("x");
+    run.add_slice(slice(0, 500, 100, name)).unwrap();
+    run.set_base_nanos(1_000);
+    run.finish(Some(10)).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let idle = reader.process(idle).unwrap();
+    assert_eq!((idle.start_nanos, idle.end_nanos), (1_510, 1_610));
+}
+
+#[test]
+fn slices_that_are_too_deep_lie_beside_the_innermost_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let name = run.text("x");
+    let deep = 10_005;
+    for depth in 0..deep {
+        run.add_slice(slice(0, depth, 2 * (deep - depth), name)).unwrap();
+    }
+    let assembled = run.finish(None).unwrap();
+    assert_eq!(assembled.losses[&LossCause::Unsupported], 5);
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let depths = spans(&reader).into_iter().map(|span| reader.context(span.context_id).depth);
+    assert_eq!(depths.max(), Some(10_000));
+    assert_eq!(spans(&reader).len(), 10_005);
+}
+
+/// One deep stack on many threads takes few bytes in a file.
+#[test]
+fn samples_of_one_stack_on_many_threads_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let (frame, count) = (run.text("frame"), run.text("samples"));
+    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: None });
+    let mut stack = Assembler::ROOT;
+    for _ in 0..2_000 {
+        stack = run.context(stack, NodeKind::Frame, frame);
+    }
+    for number in 0..600 {
+        let thread_id = Some(run.thread(0, number, ""));
+        let value = MetricValue::Float(0.4);
+        let args = Args::default();
+        let sample = Sample {
+            process_id: 0,
+            thread_id,
+            context_id: stack,
+            name_id: count,
+            time_nanos: None,
+            value,
+            args,
+        };
+        for _ in 0..3 {
+            run.add_sample(sample.clone()).unwrap();
+        }
+    }
+    let assembled = run.finish(None).unwrap();
+    assert!(assembled.losses[&LossCause::Unsupported] > 0);
+    let run = Run::open(folder.path()).unwrap();
+    let rollups = run.read(&stored::ROLLUPS).unwrap();
+    assert_eq!(rollups.num_rows(), 1 << 20);
+    let counts = rollups.column(stored::ROLLUPS.position("count").unwrap());
+    let counts = counts.as_primitive::<arrow::datatypes::Int64Type>().values();
+    // Fractions are added before they are rounded.
+    assert!(counts.iter().all(|&count| count == 1));
 }

@@ -125,7 +125,7 @@ fn times(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i6
     if from < to {
         return Ok((from, to));
     }
-    Err(Failure { message: "--from is not before --to".to_owned(), hint: None })
+    Err(Failure { message: "the start is not before the end".to_owned(), hint: None })
 }
 
 fn time_of_steps(

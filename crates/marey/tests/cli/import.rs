@@ -1,12 +1,13 @@
 //! `marey import`: files of other formats as runs; and the verbs that take such files themselves.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use insta::assert_snapshot;
 
-use crate::{AFTER, BEFORE, Folder, marey, stdout, transcript};
+use crate::{AFTER, BEFORE, Folder, kill, marey, stdout, transcript};
 
 /// A trace of a rank whose clock is off: an operator, and a collective that ends with the others'.
 fn rank(number: u32, skew_micros: i64) -> String {
@@ -164,11 +165,8 @@ fn stdin_is_a_file_too() {
     );
 }
 
-#[test]
-fn ctrl_c_leaves_nothing_behind() {
-    let folder = Folder::new::<&str>(&[]);
-    let mut importing = folder.marey("import - -o x.marey").stdin(Stdio::piped()).spawn().unwrap();
-    // Stdin never ends, so this goes on until it is stopped.
+/// Waits until an import has made something in its hidden folder.
+fn wait_until_it_reads(folder: &Folder, importing: &mut Child) {
     let has_begun = || {
         let mut hidden = fs::read_dir(folder.path(".")).unwrap().filter_map(Result::ok);
         hidden
@@ -178,10 +176,64 @@ fn ctrl_c_leaves_nothing_behind() {
         assert_eq!(importing.try_wait().unwrap(), None);
         std::thread::yield_now();
     }
-    Command::new("kill").args(["-INT", &importing.id().to_string()]).status().unwrap();
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    let folder = Folder::new::<&str>(&[]);
+    let mut command = folder.interruptible("import - -o x.marey");
+    // Stdin never ends, so this goes on until it is stopped.
+    let mut importing = command.stdin(Stdio::piped()).spawn().unwrap();
+    wait_until_it_reads(&folder, &mut importing);
+    // Waiting would close it, and that would end the import, too.
+    let _stdin = importing.stdin.take();
+    kill("-INT", &importing);
     let status = importing.wait().unwrap();
     assert_eq!(status.signal(), Some(2));
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 0);
+}
+
+#[test]
+fn nohup_keeps_it_from_being_hung_up() {
+    let folder = Folder::new::<&str>(&[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_marey")]);
+    command.args(["import", "-", "-o", "x.marey"]).current_dir(folder.path("."));
+    command.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut importing = command.spawn().unwrap();
+    wait_until_it_reads(&folder, &mut importing);
+    kill("-HUP", &importing);
+    // Whether it was ended or not, nobody may be there who reads.
+    let _sent = importing.stdin.take().unwrap().write_all(BEFORE.as_bytes());
+    assert_eq!(importing.wait().unwrap().code(), Some(0));
+    assert!(folder.path("x.marey").is_dir());
+}
+
+#[test]
+fn a_file_that_is_given_twice_is_there_twice() {
+    let folder = Folder::new(&[("r0.json", rank(0, 0))]);
+    let line = "import r0.json ./r0.json r0.json -o job.marey";
+    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
+    exit code: 0
+    --- stdout ---
+    --- stderr ---
+    `r0.json`: its clock is moved by 0 ns
+    `./r0.json`: its clock stays, as it has no collectives in common with the others
+    `r0.json`: its clock stays, as it has no collectives in common with the others
+    wrote `job.marey`, 9 events, SIZE
+    ");
+    let sql = "SELECT count(*) AS spans, count(DISTINCT process_id) AS processes FROM spans";
+    let answer = transcript(folder.marey("query job.marey -f csv").arg(sql));
+    assert_eq!(stdout(&answer), "spans,processes\n3,3\n");
+    // What cannot be read twice would be torn between its readers.
+    let line = "import - r0.json /dev/stdin -o torn.marey";
+    assert_snapshot!(transcript(folder.marey(line).stdin(Stdio::piped())), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `/dev/stdin` is given twice, and can be read once only
+    ");
+    assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod verbs;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use tempfile::TempDir;
 
@@ -42,6 +42,12 @@ fn marey(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marey"));
     command.args(line.split_whitespace()).current_dir(DATA).env_remove("NO_COLOR");
     command
+}
+
+/// Sends a program a signal such as `-INT`.
+fn kill(signal: &str, child: &Child) {
+    let mut kill = Command::new("kill");
+    assert!(kill.args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
 /// Exit code, stdout and stderr.
@@ -93,6 +99,14 @@ impl Folder {
     fn marey(&self, line: &str) -> Command {
         let mut command = marey(line);
         command.current_dir(self.0.path());
+        command
+    }
+
+    /// The same, reached by Ctrl-C even where the tests themselves are not.
+    fn interruptible(&self, line: &str) -> Command {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_marey")]);
+        command.args(line.split_whitespace()).current_dir(self.0.path());
         command
     }
 

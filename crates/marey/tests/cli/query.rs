@@ -4,7 +4,7 @@ use std::fs;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
@@ -13,7 +13,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use insta::assert_snapshot;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use crate::{Folder, marey, stdout, transcript};
+use crate::{Folder, kill, marey, stdout, transcript};
 
 const STEPS: &str = "SELECT number, duration_nanos, path FROM steps ORDER BY number";
 
@@ -304,12 +304,11 @@ fn ctrl_c_stops_a_query() {
     let folder = Folder::with_run();
     let endless = "SELECT a.name FROM spans a, spans b, spans c, spans d, spans e, spans f, spans g, \
                    spans h, spans i, spans j, spans k, spans l, spans m, spans n, spans o, spans p";
-    let mut command = folder.marey("query train.marey -f csv");
+    let mut command = folder.interruptible("query train.marey -f csv");
     let mut child = command.arg(endless).stdout(Stdio::piped()).spawn().unwrap();
     let mut rows = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(rows.next().unwrap().unwrap(), "name");
-    let mut kill = Command::new("kill");
-    assert!(kill.args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    kill("-INT", &child);
     // It cannot end before its last rows are taken.
     assert!(rows.all(|row| row.is_ok()));
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -93,7 +93,7 @@ pub(super) fn add(
 
 /// What an annotation is called.
 pub(super) fn name<'e>(annotation: &'e DebugAnnotation, sequence: &'e Sequence) -> &'e str {
-    let interned = || sequence.keys.get(&annotation.name_iid?).map(|name| &**name);
+    let interned = || sequence.interned().keys.get(&annotation.name_iid?).map(|name| &**name);
     annotation.name.as_deref().or_else(interned).unwrap_or_default()
 }
 
@@ -104,7 +104,7 @@ fn is_dict(annotation: &DebugAnnotation) -> bool {
 
 /// Appends a value as JSON. Messages are no deeper than the decoder allows.
 fn put(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut String) {
-    let interned = |iid| sequence.strings.get(&iid).map_or("", |text| text);
+    let interned = |iid| sequence.interned().strings.get(&iid).map_or("", |text| text);
     match annotation {
         DebugAnnotation { bool_value: Some(value), .. } => put_shown(value, json),
         DebugAnnotation { uint_value: Some(value), .. } => put_shown(value, json),

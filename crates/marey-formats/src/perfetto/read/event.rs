@@ -93,7 +93,7 @@ impl Events<'_> {
         }
         let of_legacy = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
         let iid = event.name_iid.or(of_legacy).filter(|&iid| iid != 0);
-        let known = iid.and_then(|iid| sequence.names.get(&iid).map(|name| name.1));
+        let known = iid.and_then(|iid| sequence.interned().names.get(&iid).map(|name| name.1));
         if iid.is_some() && known.is_none() {
             self.lose(LossCause::Unreadable, "the name of an event, which is not in the file");
         }
@@ -102,7 +102,8 @@ impl Events<'_> {
 
     fn category(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
         let interned = event.category_iids.iter();
-        let interned = interned.filter_map(|iid| sequence.categories.get(iid).map(|name| &**name));
+        let interned =
+            interned.filter_map(|iid| sequence.interned().categories.get(iid).map(|name| &**name));
         let mut names = event.categories.iter().map(String::as_str).chain(interned);
         let first = names.next()?;
         let all = names.fold(first.to_owned(), |all, name| format!("{all},{name}"));
@@ -352,7 +353,7 @@ impl Events<'_> {
         if !annotations::add(annotations, sequence, args) {
             self.lose(LossCause::Unsupported, "a debug annotation that is a protobuf message");
         }
-        let interned = || sequence.locations.get(&event.source_location_iid?);
+        let interned = || sequence.interned().locations.get(&event.source_location_iid?);
         if let Some(location) = event.source_location.as_ref().or_else(interned) {
             let file = location.file_name.as_deref().unwrap_or_default();
             let function = location.function_name.as_deref().unwrap_or_default();
@@ -377,7 +378,7 @@ impl Events<'_> {
             [] => default.cloned().unwrap_or_default(),
             own => own.to_vec(),
         };
-        let defaults = sequence.defaults.track_event.as_ref();
+        let defaults = sequence.defaults.as_ref().and_then(|all| all.track_event.as_ref());
         let of_ints = defaults.map(|defaults| &defaults.extra_counter_track_uuids);
         let of_reals = defaults.map(|defaults| &defaults.extra_double_counter_track_uuids);
         let of_ints = or_default(&event.extra_counter_track_uuids, of_ints);
@@ -447,6 +448,6 @@ impl Events<'_> {
 
 /// The track that an event is on, if it is on one.
 fn track_uuid(sequence: &Sequence, event: &TrackEvent) -> Option<u64> {
-    let default = || sequence.defaults.track_event.as_ref()?.track_uuid;
+    let default = || sequence.defaults.as_ref()?.track_event.as_ref()?.track_uuid;
     event.track_uuid.or_else(default)
 }

@@ -103,7 +103,7 @@ impl Events<'_> {
     ) -> Result<(), StoreError> {
         let thread_id = self.tracks.counter_thread(head.place.process, self.import);
         let iid = event.name_iid.or(event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid));
-        let interned = || sequence.names.get(&iid?).map(|name| &*name.0);
+        let interned = || sequence.interned().names.get(&iid?).map(|name| &*name.0);
         let name = event.name.as_deref().or_else(interned).unwrap_or_default();
         for annotation in &event.debug_annotations {
             let value = match *annotation {

@@ -47,17 +47,14 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
         has_read_packet: false,
     };
     let end = reader.packets(input);
-    let Events { tracks, import, .. } = &mut reader.events;
-    if end.is_ok() {
-        tracks.complete_all(import);
-    }
     reader.events.end_all()?;
     end
 }
 
 /// Reads packets.
 struct Reader<'i> {
-    sequences: HashMap<u32, Sequence>,
+    /// Those that something is known of.
+    sequences: HashMap<u32, Box<Sequence>>,
     clocks: Clocks,
     events: Events<'i>,
     has_read_packet: bool,
@@ -121,7 +118,13 @@ impl Reader<'_> {
         for (loss, cause) in kinds::left_out(bytes) {
             self.events.lose(loss, cause);
         }
-        self.content(packet)
+        let sequence_id = packet.sequence_id.unwrap_or(0);
+        let mut sequence = self.sequences.remove(&sequence_id).unwrap_or_default();
+        let read = self.content(packet, sequence_id, &mut sequence);
+        if *sequence != Sequence::default() {
+            self.sequences.insert(sequence_id, sequence);
+        }
+        read
     }
 
     /// Packets that were compressed together.
@@ -147,10 +150,13 @@ impl Reader<'_> {
         }
     }
 
-    fn content(&mut self, packet: TracePacket) -> Result<(), Broken> {
-        let Self { sequences, clocks, events, .. } = self;
-        let sequence_id = packet.sequence_id.unwrap_or(0);
-        let sequence = sequences.entry(sequence_id).or_default();
+    fn content(
+        &mut self,
+        packet: TracePacket,
+        sequence_id: u32,
+        sequence: &mut Sequence,
+    ) -> Result<(), Broken> {
+        let Self { clocks, events, .. } = self;
         let flags = packet.sequence_flags.unwrap_or(0);
         if packet.previous_packet_dropped.is_some_and(|dropped| dropped > 0) {
             sequence.has_state = false;
@@ -169,7 +175,7 @@ impl Reader<'_> {
             clocks.add(sequence_id, snapshot);
         }
         if let Some(defaults) = packet.defaults {
-            sequence.defaults = defaults;
+            sequence.defaults = Some(Box::new(defaults));
         }
         if let Some(interned) = packet.interned_data {
             sequence.intern(interned, &mut events.import.run);
@@ -182,9 +188,14 @@ impl Reader<'_> {
             sequence.reference_us = thread.reference_timestamp_us.unwrap_or(0);
         }
         if let Some(track) = packet.track_descriptor {
-            events.tracks.describe(track, events.import);
+            let early = events.tracks.describe(track, events.import);
+            if early > 0 {
+                let cause = "an event on a track that is described later, which is of no process";
+                events.import.lose(LossCause::Unsupported, early, events.offset, cause);
+            }
         }
-        let clock = packet.timestamp_clock_id.or(sequence.defaults.timestamp_clock_id);
+        let clock =
+            packet.timestamp_clock_id.or_else(|| sequence.defaults.as_ref()?.timestamp_clock_id);
         let clock = clock.unwrap_or(BOOTTIME);
         let time_nanos = match packet.timestamp {
             Some(timestamp) => clocks.nanos(sequence_id, clock, timestamp),

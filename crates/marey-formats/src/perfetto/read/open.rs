@@ -70,22 +70,32 @@ impl Events<'_> {
 
     /// Ends what is open at the last moment that there is of its process.
     pub(super) fn end_all(&mut self) -> Result<(), StoreError> {
-        for mut open in std::mem::take(&mut self.open).into_values().flatten() {
-            let (process, start_nanos) = match &mut open.row {
-                Beginning::Span(row) => {
-                    row.is_open = true;
-                    (self.tracks.process_of(row.thread_id), row.start_nanos)
-                }
-                Beginning::AsyncSpan(row) => {
-                    row.is_open = true;
-                    (Some(row.process_id), row.start_nanos)
-                }
-                Beginning::Activity(row) => (Some(row.process_id), row.start_nanos),
-            };
+        let all = std::mem::take(&mut self.open);
+        // What is open goes on at least until the last of it began.
+        for open in all.values().flatten() {
+            if let Some(process) = self.process_of(open) {
+                self.import.run.extend(process, open.row.start_nanos(), 0);
+            }
+        }
+        for mut open in all.into_values().flatten() {
+            let process = self.process_of(&open);
+            match &mut open.row {
+                Beginning::Span(row) => row.is_open = true,
+                Beginning::AsyncSpan(row) => row.is_open = true,
+                Beginning::Activity(_) => {}
+            }
             let extent = process.and_then(|process| self.import.run.extent_nanos(process));
-            let last_nanos = extent.map_or(start_nanos, |(_, last)| last.max(start_nanos));
+            let last_nanos = extent.map_or(open.row.start_nanos(), |(_, last)| last);
             self.end(open, last_nanos)?;
         }
         Ok(())
+    }
+
+    fn process_of(&self, open: &Open) -> Option<u32> {
+        match &open.row {
+            Beginning::Span(row) => self.tracks.process_of(row.thread_id),
+            Beginning::AsyncSpan(row) => Some(row.process_id),
+            Beginning::Activity(row) => Some(row.process_id),
+        }
     }
 }

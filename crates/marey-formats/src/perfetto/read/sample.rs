@@ -11,12 +11,17 @@ use super::Events;
 use super::annotations::Marks;
 use super::event::Head;
 use super::sequence::Sequence;
+use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{PerfSample, StreamingProfilePacket, TrackEvent};
 
 impl Events<'_> {
     /// The innermost frame of an event's call stack, as a context.
     pub(super) fn stack(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
         if let Some(stack) = &event.callstack {
+            if stack.frames.len() > MAX_DEPTH {
+                self.lose_deep_stack();
+                return None;
+            }
             let mut context = Assembler::ROOT;
             for frame in &stack.frames {
                 let function = frame.function_name.as_deref().unwrap_or_default();
@@ -34,11 +39,18 @@ impl Events<'_> {
     }
 
     fn interned_stack(&mut self, sequence: &Sequence, iid: u64) -> Option<u32> {
-        let context = sequence.stacks.get(&iid).copied();
-        if context.is_none() {
-            self.lose(LossCause::Unreadable, "a call stack that is not in the file");
+        let stack = sequence.interned().stacks.get(&iid).copied();
+        match stack {
+            Some(Some(_context)) => {}
+            Some(None) => self.lose_deep_stack(),
+            None => self.lose(LossCause::Unreadable, "a call stack that is not in the file"),
         }
-        context
+        stack.flatten()
+    }
+
+    fn lose_deep_stack(&mut self) {
+        let cause = format_args!("a call stack of more than {MAX_DEPTH} frames");
+        self.lose(LossCause::Unsupported, cause);
     }
 
     /// Adds the call stack of an event, if it has one, as a sample.

@@ -1,42 +1,64 @@
 //! A sequence of packets: its defaults and what it has interned.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_store::Assembler;
 
+use crate::hatchet::MAX_DEPTH;
 use crate::perfetto::message::{
     Frame, InternedData, InternedName, InternedString, SourceLocation, TracePacketDefaults,
     TrackEvent,
 };
 
-/// What later packets of a sequence refer to.
-#[derive(Debug, Default)]
+/// What later packets of a sequence refer to. There can be as many as there are packets, so one is
+/// small as long as it has interned nothing.
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
     /// Whether all is there that its packets refer to.
     pub(super) has_state: bool,
-    pub(super) defaults: TracePacketDefaults,
+    pub(super) defaults: Option<Box<TracePacketDefaults>>,
     /// The thread that writes it, if its packets say so.
     pub(super) thread: Option<u32>,
     /// From which times of its events count that are differences.
     pub(super) reference_us: i64,
-    /// Names of events, with their ids in the run.
-    pub(super) names: HashMap<u64, (Box<str>, u32)>,
-    pub(super) categories: HashMap<u64, Box<str>>,
-    pub(super) keys: HashMap<u64, Box<str>>,
-    pub(super) strings: HashMap<u64, Box<str>>,
-    pub(super) locations: HashMap<u64, SourceLocation>,
-    /// The innermost frame of each call stack, as a context.
-    pub(super) stacks: HashMap<u64, u32>,
     /// The last values of counters that give differences.
-    pub(super) int_sums: HashMap<u64, i64>,
-    pub(super) real_sums: HashMap<u64, f64>,
-    functions: HashMap<u64, Box<str>>,
-    mapping_paths: HashMap<u64, Box<str>>,
-    source_paths: HashMap<u64, Box<str>>,
-    mappings: HashMap<u64, Box<str>>,
-    frames: HashMap<u64, (NodeKind, u32)>,
+    pub(super) int_sums: BTreeMap<u64, i64>,
+    pub(super) real_sums: BTreeMap<u64, f64>,
+    interned: Option<Box<Interned>>,
 }
+
+/// What a sequence has interned, by the ids that it gave.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Interned {
+    /// Names of events, with their ids in the run.
+    pub(super) names: BTreeMap<u64, (Box<str>, u32)>,
+    pub(super) categories: BTreeMap<u64, Box<str>>,
+    pub(super) keys: BTreeMap<u64, Box<str>>,
+    pub(super) strings: BTreeMap<u64, Box<str>>,
+    pub(super) locations: BTreeMap<u64, SourceLocation>,
+    /// The innermost frame of each call stack, as a context; `None` if the stack is too deep.
+    pub(super) stacks: BTreeMap<u64, Option<u32>>,
+    functions: BTreeMap<u64, Box<str>>,
+    mapping_paths: BTreeMap<u64, Box<str>>,
+    source_paths: BTreeMap<u64, Box<str>>,
+    mappings: BTreeMap<u64, Box<str>>,
+    frames: BTreeMap<u64, (NodeKind, u32)>,
+}
+
+static NOTHING: Interned = Interned {
+    names: BTreeMap::new(),
+    categories: BTreeMap::new(),
+    keys: BTreeMap::new(),
+    strings: BTreeMap::new(),
+    locations: BTreeMap::new(),
+    stacks: BTreeMap::new(),
+    functions: BTreeMap::new(),
+    mapping_paths: BTreeMap::new(),
+    source_paths: BTreeMap::new(),
+    mappings: BTreeMap::new(),
+    frames: BTreeMap::new(),
+};
 
 impl Sequence {
     /// One that has nothing which its packets could refer to, and begins.
@@ -44,8 +66,28 @@ impl Sequence {
         Self { has_state: true, ..Self::default() }
     }
 
+    /// What it has interned.
+    pub(super) fn interned(&self) -> &Interned {
+        self.interned.as_deref().unwrap_or(&NOTHING)
+    }
+
     /// Takes what a packet interns.
     pub(super) fn intern(&mut self, data: InternedData, run: &mut Assembler) {
+        self.interned.get_or_insert_default().add(data, run);
+    }
+
+    /// The time that an event of an old trace has beside that of its packet, in microseconds.
+    pub(super) fn own_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
+        if let Some(delta_us) = event.timestamp_delta_us {
+            self.reference_us = self.reference_us.saturating_add(delta_us);
+            return Some(self.reference_us);
+        }
+        event.timestamp_absolute_us
+    }
+}
+
+impl Interned {
+    fn add(&mut self, data: InternedData, run: &mut Assembler) {
         for InternedName { iid, name } in data.event_names {
             let name = name.unwrap_or_default();
             let name_id = run.text(&name);
@@ -73,29 +115,24 @@ impl Sequence {
             self.frames.insert(frame_iid, (kind.unwrap_or(NodeKind::Frame), name));
         }
         for stack in data.callstacks {
-            let mut context = Assembler::ROOT;
-            for iid in &stack.frame_ids {
-                let frame = self.frames.get(iid).copied();
-                let (kind, name) =
-                    frame.unwrap_or_else(|| (NodeKind::Frame, run.text("<unknown>")));
-                context = run.context(context, kind, name);
-            }
+            let is_readable = stack.frame_ids.len() <= MAX_DEPTH;
+            let context = is_readable.then(|| self.context(&stack.frame_ids, run));
             self.stacks.insert(stack.iid.unwrap_or(0), context);
         }
     }
 
-    /// The time that an event of an old trace has beside that of its packet, in microseconds.
-    pub(super) fn own_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
-        if let Some(delta_us) = event.timestamp_delta_us {
-            self.reference_us = self.reference_us.saturating_add(delta_us);
-            return Some(self.reference_us);
-        }
-        event.timestamp_absolute_us
+    /// The context of a call stack, outermost frame first.
+    fn context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
+        frame_ids.iter().fold(Assembler::ROOT, |context, iid| {
+            let frame = self.frames.get(iid).copied();
+            let (kind, name) = frame.unwrap_or_else(|| (NodeKind::Frame, run.text("<unknown>")));
+            run.context(context, kind, name)
+        })
     }
 
     /// What a frame is called: its function with the file, or the address where that is not known.
     fn frame_name(&self, frame: &Frame) -> String {
-        let text = |texts: &HashMap<u64, Box<str>>, iid: Option<u64>| {
+        let text = |texts: &BTreeMap<u64, Box<str>>, iid: Option<u64>| {
             texts.get(&iid?).filter(|text| !text.is_empty()).cloned()
         };
         let function = text(&self.functions, frame.function_name_id);
@@ -116,14 +153,24 @@ impl Sequence {
     }
 }
 
-fn add_names(names: &mut HashMap<u64, Box<str>>, new: Vec<InternedName>) {
+fn add_names(names: &mut BTreeMap<u64, Box<str>>, new: Vec<InternedName>) {
     let new = new.into_iter();
     names.extend(new.map(|name| (name.iid.unwrap_or(0), name.name.unwrap_or_default().into())));
 }
 
-fn add_texts(texts: &mut HashMap<u64, Box<str>>, new: Vec<InternedString>) {
+fn add_texts(texts: &mut BTreeMap<u64, Box<str>>, new: Vec<InternedString>) {
     texts.extend(new.into_iter().map(|text| {
         let bytes = text.text.unwrap_or_default();
         (text.iid.unwrap_or(0), String::from_utf8_lossy(&bytes).into())
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_is_small_until_it_interns() {
+        assert!(size_of::<Sequence>() <= 96);
+    }
 }

@@ -17,6 +17,8 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     by_uuid: HashMap<u64, Track>,
+    /// How many events came on tracks, or on some below them, that nothing is known of yet.
+    early: HashMap<u64, u64>,
     processes: HashMap<i32, u32>,
     threads: HashMap<(i32, i64), u32>,
     /// The ids in the system that processes have in the file.
@@ -66,8 +68,8 @@ pub(super) struct Place {
 }
 
 impl Tracks {
-    /// Takes what a packet says of a track.
-    pub(super) fn describe(&mut self, track: TrackDescriptor, import: &mut Import) {
+    /// Takes what a packet says of a track; how many events came too early to be of it.
+    pub(super) fn describe(&mut self, track: TrackDescriptor, import: &mut Import) -> u64 {
         let uuid = track.uuid.unwrap_or(0);
         let description = track.description.as_deref().unwrap_or_default();
         let os_id = description.strip_prefix(TID_LABEL).and_then(|id| id.parse().ok());
@@ -99,6 +101,7 @@ impl Tracks {
             });
         }
         self.by_uuid.insert(uuid, known);
+        self.early.remove(&uuid).unwrap_or(0)
     }
 
     /// Takes what is said of a process; its id.
@@ -159,12 +162,18 @@ impl Tracks {
     /// Where a track's events belong.
     pub(super) fn place(&mut self, uuid: u64, import: &mut Import) -> Place {
         let (mut process, mut around) = (None, None);
-        let mut at = self.by_uuid.get(&uuid);
+        let mut at = Some(uuid);
         for _ in 0..MAX_DEPTH {
-            let Some(track) = at else { break };
+            let Some(up) = at else { break };
+            let Some(track) = self.by_uuid.get(&up) else {
+                if process.or(around).is_none() {
+                    *self.early.entry(up).or_default() += 1;
+                }
+                break;
+            };
             around = around.or(track.thread);
             process = process.or(track.process);
-            at = track.parent.filter(|&parent| parent != 0).and_then(|up| self.by_uuid.get(&up));
+            at = track.parent.filter(|&parent| parent != 0);
         }
         let track = self.by_uuid.get(&uuid);
         let thread = track.and_then(|track| track.thread);
@@ -213,13 +222,6 @@ impl Tracks {
     /// The id in the system that a process has in the file.
     pub(super) fn pid(&self, process: u32) -> Option<i32> {
         self.pids.get(&process).copied()
-    }
-
-    /// Says that the recording of all processes was ended properly.
-    pub(super) fn complete_all(&self, import: &mut Import) {
-        for process in self.processes.values().copied().chain(self.nobody) {
-            import.run.process_mut(process).is_complete = true;
-        }
     }
 
     fn process(&mut self, pid: i32, import: &mut Import) -> u32 {

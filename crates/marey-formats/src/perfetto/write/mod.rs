@@ -33,6 +33,7 @@ use marey_store::{Reader, StoreError};
 
 use self::packets::Packets;
 use self::tracks::Tracks;
+use crate::Format;
 use crate::export::{ExportError, LeftOut};
 
 /// Writes a run as a trace.
@@ -41,7 +42,11 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let packets = Packets::begin(reader, out, first_nanos(reader)?)?;
+    let Some(first_nanos) = first_nanos(reader)? else {
+        let missing = "no events";
+        return Err(ExportError::Nothing { format: Format::Perfetto, missing });
+    };
+    let packets = Packets::begin(reader, out, first_nanos)?;
     let mut writer = Writer {
         reader,
         packets,
@@ -125,8 +130,8 @@ fn steps(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreError> {
     reader.rows::<Step>()?.map(|row| row.map(number)).collect()
 }
 
-/// The first moment of what is written, in nanoseconds since 1970.
-fn first_nanos(reader: &Reader) -> Result<i64, StoreError> {
+/// The first moment of what is written, in nanoseconds since 1970; `None` if there is nothing.
+fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     let mut first = [
         first::<Span>(reader)?,
         first::<GpuActivity>(reader)?,
@@ -137,11 +142,13 @@ fn first_nanos(reader: &Reader) -> Result<i64, StoreError> {
         first::<MemoryEvent>(reader)?,
         None,
     ];
-    // Samples are in no order.
+    // Samples are in no order, and may have no time.
+    let mut has_samples = false;
     for row in reader.rows::<Sample>()? {
         first[7] = [first[7], row?.time_nanos].into_iter().flatten().min();
+        has_samples = true;
     }
-    Ok(first.into_iter().flatten().min().unwrap_or(0))
+    Ok(first.into_iter().flatten().min().or(has_samples.then_some(0)))
 }
 
 fn first<R: Row>(reader: &Reader) -> Result<Option<i64>, StoreError> {

@@ -91,10 +91,7 @@ fn what_is_wrong_with_one_packet_leaves_the_others() {
         assert_eq!(warnings(packets), [expected]);
     }
     let backwards = [thread(1, 5, 6), begin("a"), event(5, 2, 1, "")];
-    assert_eq!(
-        warnings(backwards),
-        ["unreadable_events 1 byte 27: a slice that ends before it begins"]
-    );
+    assert_eq!(fault(&trace(backwards)), "byte 27: a slice that ends before it begins");
 }
 
 #[test]
@@ -117,10 +114,7 @@ fn messages_in_messages_without_end_are_no_messages() {
     let deep = (0..5000).fold(message().bytes(10, "x"), |inner, _| message().message(12, inner));
     let event = message().int(9, 3).message(4, deep);
     let packets = [thread(1, 5, 6), message().int(8, 1).message(11, event)];
-    assert_eq!(
-        warnings(packets),
-        ["unreadable_events 1 byte 13: a packet that is no protobuf message"]
-    );
+    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is no protobuf message");
 }
 
 /// A small trace of our own.
@@ -188,4 +182,47 @@ proptest! {
             dump(&opened.run);
         }
     }
+}
+
+#[test]
+fn events_before_their_tracks_are_said() {
+    let below = message().message(60, message().int(1, 2).int(5, 1).bytes(2, "below"));
+    let packets = [
+        event(10, 3, 1, "of no process"),
+        below,
+        event(11, 3, 2, "of no process either"),
+        thread(1, 5, 6),
+        event(12, 3, 2, "of the thread"),
+        event(13, 3, 9, "of a track that never comes"),
+    ];
+    assert_eq!(
+        warnings(packets),
+        [
+            "unsupported_events 2 byte 75: an event on a track that is described later, which is of no process"
+        ]
+    );
+}
+
+#[test]
+fn stacks_are_no_deeper_than_in_other_formats() {
+    let cause = |count, offset: usize| {
+        format!("unsupported_events {count} byte {offset}: a call stack of more than 10000 frames")
+    };
+    let on = |event: Message| message().int(8, 10).message(11, event.int(9, 3).int(11, 1));
+    let inline = |frames| {
+        let stack = (0..frames).fold(message(), |all, _| all.message(1, message().bytes(1, "f")));
+        on(message().message(55, stack))
+    };
+    let moment = trace([thread(1, 5, 6)]).len();
+    let packets = [thread(1, 5, 6), inline(10_000), inline(10_001)];
+    let offset = moment + trace([inline(10_000)]).len();
+    assert_eq!(warnings(packets), [cause(1, offset)]);
+
+    let stack = |iid, frames| (0..frames).fold(message().int(1, iid), |all, _| all.int(2, 7));
+    let interned = message().message(7, stack(1, 10_000)).message(7, stack(2, 10_001));
+    let interned = message().int(13, 1).message(12, interned);
+    let use_of = |iid| on(message().int(56, iid));
+    let packets = [thread(1, 5, 6), interned.clone(), use_of(1), use_of(2), use_of(2)];
+    let offset = moment + trace([interned, use_of(1)]).len();
+    assert_eq!(warnings(packets), [cause(2, offset)]);
 }

@@ -112,3 +112,17 @@ fn tracks_below_each_other_in_a_circle_are_of_no_process() {
     let opened = import_bytes(&trace(packets)).unwrap();
     assert!(dump(&opened.run).contains("async_spans 5+1 p-1 track=x \"a\""));
 }
+
+#[test]
+fn what_does_not_end_goes_on_until_the_last_of_it_begins() {
+    let packets =
+        [thread(1, 5, 6), event(10, 1, 1, "a"), event(30, 1, 1, "b"), event(40, 1, 1, "c")];
+    assert_eq!(
+        spans(packets),
+        [
+            "spans 10+30 children=10 p5/t6() /scope:a open",
+            "spans 30+10 children=0 p5/t6() /scope:a/scope:b open",
+            "spans 40+0 children=0 p5/t6() /scope:c open",
+        ]
+    );
+}

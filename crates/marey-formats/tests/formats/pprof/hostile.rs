@@ -26,6 +26,10 @@ pub(super) fn small() -> Profile {
 
 /// What is said of the first event that is lost.
 fn warning(profile: &Profile) -> String {
+    // What loses all of its samples is of no use.
+    let mut profile = profile.clone();
+    let value = vec![1; profile.sample_type.len()];
+    profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
     let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
     let warnings = &imported.files[0].warnings;
     let said =
@@ -143,7 +147,8 @@ fn every_cut_ends_with_a_fault_or_a_warning() {
             // At the end of a field it is a profile with less in it.
             Ok(run) => assert!(run.imported.events <= 1, "cut at {end}"),
             Err(ImportError::Unusable { fault, .. }) => {
-                assert_eq!(fault.cause, "the profile ends in the middle of a field");
+                let is_cut = fault.cause == "the profile ends in the middle of a field";
+                assert!(is_cut || fault.cause.ends_with(" is not there"), "cut at {end}: {fault}");
             }
             Err(other) => panic!("cut at {end}: {other}"),
         }

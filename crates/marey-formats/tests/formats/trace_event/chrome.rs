@@ -1,8 +1,9 @@
 //! What Chrome's own tracing has, and others with it.
 
 use marey_model::loss::LossCause;
+use marey_store::row::{AsyncSpan, Span};
 
-use super::{import_events, lines};
+use super::{args_of, import_events, lines};
 use crate::dump::import_bytes;
 
 #[test]
@@ -23,6 +24,56 @@ fn beginnings_meet_their_ends() {
         "spans 12000+38000 children=0 p1/t2() /scope:elsewhere open",
     ];
     assert_eq!(lines(&run, &["spans", "loss"]), expected);
+}
+
+#[test]
+fn an_end_may_say_again_what_its_beginning_said() {
+    let run = import_events(
+        r##"{"ph":"B","name":"a","pid":1,"tid":1,"ts":1,"args":{"n":1,"x":"#1","y":[2]}},
+        {"ph":"E","pid":1,"tid":1,"ts":2,"n":7,"args":{"\u0079":"later","z":3}},
+        {"ph":"b","cat":"c","name":"r","id":1,"pid":1,"tid":1,"ts":1,"args":{"n":1}},
+        {"ph":"e","cat":"c","name":"r","id":1,"pid":1,"tid":1,"ts":2,"args":{"n":2}}"##,
+    );
+    let reader = crate::dump::reader(&run.run);
+    let span = reader.rows::<Span>().unwrap().next().unwrap().unwrap();
+    assert_eq!(args_of(&reader, &span.args), r##"{"x":"#1","n":7,"y":"later","z":3}"##);
+    let span = reader.rows::<AsyncSpan>().unwrap().next().unwrap().unwrap();
+    assert_eq!(args_of(&reader, &span.args), r#"{"n":2}"#);
+}
+
+#[test]
+fn what_never_ended_ends_behind_everything_in_it() {
+    let run = import_events(
+        r#"{"ph":"B","name":"a","pid":1,"tid":1,"ts":1},
+        {"ph":"X","name":"c","pid":1,"tid":1,"ts":2,"dur":1},
+        {"ph":"B","name":"b","pid":1,"tid":1,"ts":5},
+        {"ph":"b","cat":"c","name":"r","id":1,"pid":1,"tid":1,"ts":7}"#,
+    );
+    let expected = [
+        "async_spans 7000+0 p1 track=1 \"r\" open [c]",
+        "spans 1000+6000 children=3000 p1/t1() /scope:a open",
+        "spans 2000+1000 children=0 p1/t1() /scope:a/scope:c",
+        "spans 5000+2000 children=0 p1/t1() /scope:a/scope:b open",
+    ];
+    assert_eq!(lines(&run, &["async", "spans"]), expected);
+}
+
+#[test]
+fn an_id2_may_hold_any_value() {
+    let run = import_events(
+        r#"{"ph":"b","cat":"c","name":"r","id2":{"local":5},"pid":1,"tid":1,"ts":1},
+        {"ph":"b","cat":"c","name":"r","id2":{"local":6},"pid":1,"tid":1,"ts":2},
+        {"ph":"e","cat":"c","name":"r","id2":{"local":5},"pid":1,"tid":1,"ts":3},
+        {"ph":"e","cat":"c","name":"r","id2":{"local":6},"pid":1,"tid":1,"ts":5},
+        {"ph":"b","cat":"c","name":"r","id2":7,"pid":1,"tid":1,"ts":6},
+        {"ph":"e","cat":"c","name":"r","id2":{},"pid":1,"tid":1,"ts":7}"#,
+    );
+    let expected = [
+        r#"async_spans 1000+2000 p1 track=5 "r" [c]"#,
+        r#"async_spans 2000+3000 p1 track=6 "r" [c]"#,
+        "loss unreadable_events=2",
+    ];
+    assert_eq!(lines(&run, &["async", "loss"]), expected);
 }
 
 #[test]
@@ -52,6 +103,7 @@ fn counters_have_a_metric_for_each_series() {
         {"ph":"C","name":"empty","pid":1,"tid":1,"ts":5}"#,
     );
     let expected = [
+        "loss unreadable_events=1",
         r#"metrics 1000 p1/t1()  "power" 7"#,
         r#"metrics 2000 p1/t1()  "mem" 1.5"#,
         r#"metrics 3000 p1/t1()  "heap.free" "much""#,
@@ -70,13 +122,18 @@ fn arrows_keep_their_points() {
         {"ph":"t","cat":"fwdbwd","name":"fwdbwd","id":"7","pid":1,"tid":1,"ts":2},
         {"ph":"f","cat":"fwdbwd","name":"fwdbwd","id":"0x7","pid":1,"tid":2,"ts":3,"bp":"e"},
         {"ph":"f","cat":"mine","name":"f","id":"a b","pid":1,"tid":2,"ts":4,"args":{"k":1}},
-        {"ph":"f","cat":"mine","name":"f","pid":1,"tid":2,"ts":5}"#,
+        {"ph":"f","cat":"mine","name":"f","pid":1,"tid":2,"ts":5},
+        {"ph":"s","cat":"async","name":"work","id":1,"pid":1,"tid":1,"ts":6},
+        {"ph":"s","cat":"async","name":"launch","id":1,"pid":1,"tid":1,"ts":7},
+        {"ph":"s","cat":"async_cpu_to_gpu","name":"async_gpu","id":1,"pid":1,"tid":1,"ts":8},
+        {"ph":"i","name":"an event","pid":1,"tid":1,"ts":9}"#,
     );
     let expected = [
         r#"flows 1000 p1/t1() Start id=7 enclosing=true "fwdbwd" [fwdbwd]"#,
         r#"flows 2000 p1/t1() Step id=7 enclosing=true "fwdbwd" [fwdbwd]"#,
         r#"flows 3000 p1/t2() End id=7 enclosing=true "fwdbwd" [fwdbwd]"#,
         r#"flows 4000 p1/t2() End id=16591147884985137298 enclosing=false "f" [mine] {"k":1}"#,
+        r#"flows 6000 p1/t1() Start id=1 enclosing=true "work" [async]"#,
         "loss unreadable_events=1",
     ];
     assert_eq!(lines(&run, &["flows", "loss"]), expected);
@@ -176,7 +233,7 @@ fn words_on_processes_and_threads_may_come_last() {
         r#"metadata p1 None num_cpus={"number":8}"#,
         r#"metadata p1 Some("p1/t-2(worker)") thread_name={"name":"other"}"#,
         r#"metadata p1 Some("p1/t5(idle)") thread_sort_index={"sort_index":2}"#,
-        r#"process -3 rank=None host="" argv=[] name=Some("gpu") 0..0"#,
+        r#"process -3 rank=None host="" argv=[] name=Some("gpu") 1000..2000"#,
         r#"process 1 rank=None host="" argv=[] name=Some("server") 1000..2000"#,
         "spans 1000+1000 children=0 p1/t-2(worker) /scope:of Linux [kernel]",
         "thread p1/t-2(worker)",

@@ -2,8 +2,10 @@
 
 use marey_formats::ImportError;
 
-use super::lines;
-use crate::dump::import_bytes;
+use marey_store::row::Span;
+
+use super::{args_of, import_events, lines};
+use crate::dump::{import_bytes, reader};
 
 const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
 
@@ -51,12 +53,39 @@ fn broken_files_say_what_is_wrong_where() {
         ),
         (
             format!("[{}]", EVENT.replace("\"ts\":1", "\"ts\":1e300")),
-            "unreadable_events byte 1: an event without a time",
+            "byte 1: an event without a time",
         ),
     ];
     for (content, expected) in cases {
         assert_eq!(said(&content), [expected], "{content}");
     }
+}
+
+#[test]
+fn call_stacks_that_are_no_lists_are_arguments() {
+    for stack in ["5", "\"a\"", "{}", "null"] {
+        let run = import_events(&format!(
+            r#"{{"ph":"X","cat":"scope","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}},
+            {{"ph":"i","name":"b","pid":1,"tid":1,"ts":1,"args":{{"call_stack":{stack},"metrics":{{"m":"1"}}}}}},
+            {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}}"#
+        ));
+        let said = lines(&run, &["spans", "instants", "gpu"]);
+        let argument = format!("\"call_stack\":{stack}");
+        assert!(said.len() == 3 && said.iter().all(|line| line.contains(&argument)), "{said:?}");
+    }
+}
+
+/// What a run keeps goes into other files as it is: it must be JSON.
+#[test]
+fn what_is_no_json_becomes_json() {
+    let run = import_events(
+        "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1,\u{b}\"args\":{\
+         \"half\":[\"\\ud800\",\"\\ud83d\\ude00\"],\"list\":[1,\u{b}2\u{c}],\"o\":{\"z\"\u{c}:2}}}",
+    );
+    let reader = reader(&run.run);
+    let span = reader.rows::<Span>().unwrap().next().unwrap().unwrap();
+    let said = r#"{"half":["\ufffd","\ud83d\ude00"],"list":[1, 2 ],"o":{"z" :2}}"#;
+    assert_eq!(args_of(&reader, &span.args), said);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! The words of torch.profiler, in all their generations.
 
-use marey_store::Run;
-
 use super::{import_events, lines};
 use crate::dump::{dump, import_bytes};
 
@@ -238,40 +236,6 @@ fn kernels_of_collectives_are_collectives() {
 }
 
 #[test]
-fn clocks_of_ranks_are_aligned_by_their_collectives() {
-    let rank = |rank: u32, base_micros: u64, seq: &str| {
-        let collective = |n: u64, seq: String| {
-            let late = if n == 4 { u64::from(rank) * 50 } else { 0 };
-            let ts = n * 100 + late;
-            format!(
-                r#"{{"ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":9,"ts":{ts},"dur":10,"args":{{"stream":9,"Collective name":"allreduce","Process Group Name":"0"{seq}}}}}"#
-            )
-        };
-        let seq = |n: u64| if seq.is_empty() { String::new() } else { format!(",{seq}:{n}") };
-        let events: Vec<_> = (0..5).map(|n| collective(n, seq(n))).collect();
-        let base = base_micros * 1000;
-        format!(
-            r#"{{"distributedInfo":{{"rank":{rank}}},"traceEvents":[{}],"baseTimeNanoseconds":{base}}}"#,
-            events.join(",")
-        )
-    };
-    for seq in ["", "\"Seq\""] {
-        let folder = tempfile::tempdir().unwrap();
-        let files = [("a.json", rank(0, 1_000, seq)), ("b.json", rank(1, 1_700, seq))];
-        let files = files.map(|(name, content)| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content).unwrap();
-            path
-        });
-        let out = folder.path().join("run");
-        let imported = marey_formats::import(&files, &out, &std::sync::Arc::default()).unwrap();
-        let shifts: Vec<_> = imported.files.iter().map(|file| file.alignment_nanos).collect();
-        assert_eq!(shifts, [Some(0), Some(-700_000)]);
-        assert_eq!(Run::open(&out).unwrap().manifest().processes.len(), 2);
-    }
-}
-
-#[test]
 fn allocators_tell_what_they_do() {
     let run = import_events(
         r#"{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":1,"tid":1,"ts":1,"args":{"Ev Idx":4,"Device Type":1,"Device Id":1,"Addr":139926520725504,"Bytes":5242880,"Total Allocated":5435638784,"Total Reserved":12782141440}},
@@ -356,4 +320,17 @@ fn what_another_writer_moved_or_left_open_is_known() {
     let said = dump(&imported.run);
     assert!(said.contains("process 7 "), "{said}");
     assert!(said.contains("/operator:op open [cpu_op]\n"), "{said}");
+}
+
+#[test]
+fn a_process_may_have_a_rank_of_its_own() {
+    let run = import_bytes(
+        br#"{"distributedInfo":{"rank":0},"traceEvents":[
+            {"ph":"M","name":"process_name","pid":1,"args":{"name":"a","rank":3}},
+            {"ph":"M","name":"process_name","pid":2,"args":{"name":"b"}}]}"#,
+    )
+    .unwrap();
+    let processes = lines(&run, &["process "]);
+    assert!(processes[0].starts_with("process 1 rank=Some(3) "), "{processes:?}");
+    assert!(processes[1].starts_with("process 2 rank=Some(0) "), "{processes:?}");
 }

@@ -1,6 +1,6 @@
 //! Traces of Proton and of marey's recorder.
 
-use super::lines;
+use super::{import_events, lines};
 use crate::dump::import_bytes;
 
 #[test]
@@ -27,6 +27,43 @@ fn lanes_of_proton_are_threads_and_streams() {
         "thread p0/t0(CPU Thread 0)".to_owned(),
     ];
     assert_eq!(lines(&run, &[""]), expected);
+}
+
+#[test]
+fn call_stacks_of_kernels_may_end_around_them() {
+    let kernel = |name: &str, stack: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":200007,"ts":1,"dur":1,"args":{{"call_stack":{stack}}}}}"#
+        )
+    };
+    let events = [
+        kernel("k", r#"["ROOT","train","k"]"#),
+        kernel("k", r#"["ROOT","train"]"#),
+        kernel("k: <flops, 1>", r#"["ROOT","train","k"]"#),
+        kernel("k", "[]"),
+    ];
+    let run = import_events(&events.join(","));
+    let mut at: Vec<_> = lines(&run, &["gpu"])
+        .iter()
+        .map(|line| line.split(" at=").nth(1).unwrap().split(" graph").next().unwrap().to_owned())
+        .collect();
+    at.sort_unstable();
+    let train = r#"Some("/scope:train")"#;
+    assert_eq!(at, [r#"Some("")"#, train, train, train]);
+}
+
+#[test]
+fn kinds_that_spans_have_not_are_arguments() {
+    let scope = |kind: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"scope","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"call_stack":["ROOT","a"],"kind":{kind}}}}}"#
+        )
+    };
+    for kind in [r#""root""#, r#""mine""#, "5"] {
+        let spans = lines(&import_events(&scope(kind)), &["spans"]);
+        let said = format!("\"kind\":{kind}");
+        assert!(spans[0].contains(" /scope:a ") && spans[0].contains(&said), "{spans:?}");
+    }
 }
 
 /// As marey's recorder writes it: inner scopes first, with kinds, metrics and what is still open.

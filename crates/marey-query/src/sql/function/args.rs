@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use marey_model::args::fill;
+use marey_model::args::fill_known;
 
 use super::documented;
 use super::lookup::known_ids;
@@ -79,12 +79,9 @@ impl ScalarUDFImpl for ArgsFunction {
                 continue;
             };
             let list = lists.is_valid(row).then(|| lists.value(row));
-            let numbers: &[i64] = match &list {
-                Some(list) => list.as_primitive::<Int64Type>().values(),
-                None => &[],
-            };
+            let numbers = list.iter().flat_map(AsArray::as_primitive::<Int64Type>);
             json.clear();
-            fill(texts.value(text_id), numbers, &mut json);
+            fill_known(texts.value(text_id), numbers, &mut json);
             reservation.try_grow(json.len())?;
             filled.try_append_value(&json)?;
         }
