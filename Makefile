@@ -122,7 +122,7 @@ $(STAMPS)/clippy: $(RUST)
 # libFuzzer is C++.
 $(STAMPS)/fuzz: $(RUST) fuzz/Cargo.toml fuzz/Cargo.lock
 	if command -v c++ >/dev/null; then \
-	    RUSTFLAGS="$$RUSTFLAGS --cfg fuzzing" \
+	    RUSTFLAGS="--cfg fuzzing" \
 	    $(CARGO) check --manifest-path fuzz/Cargo.toml --locked --target-dir $(TARGET)/fuzz; \
 	else echo "there is no C++ compiler: the fuzz targets are not checked"; fi
 	$(stamp)

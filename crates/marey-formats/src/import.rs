@@ -95,9 +95,7 @@ impl Import {
         let first = || (Fault { offset, cause: cause.to_string() }, 0);
         self.warnings.entry(loss).or_insert_with(first).1 += count;
     }
-}
 
-impl Import {
     /// What lost all of its events is of no use.
     fn check(&self) -> Result<(), Broken> {
         let faults = self.warnings.values().map(|(fault, _)| fault);

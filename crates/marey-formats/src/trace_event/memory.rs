@@ -7,6 +7,7 @@ use super::event::Event;
 use super::lanes::Lane;
 use super::number::whole;
 use crate::import::{Broken, Import};
+use crate::trace_json::rows::DEVICE_TYPES;
 
 /// What an instant is of an allocator, by its name.
 pub(super) fn action(event: &Event) -> Option<MemoryAction> {
@@ -50,6 +51,7 @@ pub(super) fn add(
             ("Device Id", Some(number)) => row.device = number.try_into().ok(),
             ("Addr", Some(address)) => row.address = Some(address.cast_unsigned()),
             ("Addr", None) if value.parse::<u64>().is_ok() => row.address = value.parse().ok(),
+            ("Stream", Some(stream)) => row.stream = Some(stream.cast_unsigned()),
             ("Total Allocated", Some(bytes)) => row.allocated_bytes = Some(bytes),
             ("Total Reserved", Some(bytes)) => row.reserved_bytes = Some(bytes),
             _ => event.add(&key, value, args),
@@ -66,29 +68,6 @@ pub(super) fn add(
 
 /// The words of `PyTorch` for the numbers of its types of devices.
 fn device_type(number: i64) -> String {
-    const TYPES: [&str; 21] = [
-        "cpu",
-        "cuda",
-        "mkldnn",
-        "opengl",
-        "opencl",
-        "ideep",
-        "hip",
-        "fpga",
-        "maia",
-        "xla",
-        "vulkan",
-        "metal",
-        "xpu",
-        "mps",
-        "meta",
-        "hpu",
-        "ve",
-        "lazy",
-        "ipu",
-        "mtia",
-        "privateuseone",
-    ];
-    let known = usize::try_from(number).ok().and_then(|number| TYPES.get(number));
+    let known = usize::try_from(number).ok().and_then(|number| DEVICE_TYPES.get(number));
     known.map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }

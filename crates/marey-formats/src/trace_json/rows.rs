@@ -11,7 +11,7 @@ use super::{Event, Object, Trace};
 use crate::export::{ExportError, LeftOut};
 
 /// Devices' types by their numbers in `PyTorch`, which events of memory have them by.
-const DEVICE_TYPES: [&str; 21] = [
+pub(crate) const DEVICE_TYPES: [&str; 21] = [
     "cpu",
     "cuda",
     "mkldnn",
