@@ -22,7 +22,7 @@ from pathlib import Path
 import kineto_trace
 from table import duration, grid, measured_with, update
 
-ROUNDS = 7
+ROUNDS = 5
 EVENTS = 216_000
 LARGE_BYTES = 2 << 30
 LARGE_BAR_BYTES = 3 << 30
