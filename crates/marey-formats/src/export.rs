@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use marey_store::{Reader, StoreError};
+use marey_model::table::Table;
+use marey_store::{Part, Reader, StoreError};
 use thiserror::Error;
 
 use crate::{Format, writers};
@@ -47,4 +48,15 @@ pub fn export(
     out.flush()?;
     left_out.retain(|_, count| *count > 0);
     Ok(left_out)
+}
+
+/// Counts all rows of a table that a format has no place for.
+pub(crate) fn leave_out_table(
+    reader: &Reader,
+    table: &Table,
+    name: &'static str,
+    left_out: &mut LeftOut,
+) {
+    let rows: u64 = reader.run().parts(table).iter().map(Part::rows).sum();
+    *left_out.entry(name).or_default() += rows;
 }

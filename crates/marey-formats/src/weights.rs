@@ -13,7 +13,7 @@ use marey_store::row::{ActivityKind, Field, GpuActivity, Sample, Span};
 use marey_store::{Reader, StoreError};
 
 use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::export::{ExportError, LeftOut, leave_out_table};
 
 /// The weights of a run.
 #[derive(Debug)]
@@ -209,16 +209,6 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
     for (table, name) in tables {
         leave_out_table(reader, table, name, left_out);
     }
-}
-
-/// Counts the rows of a table.
-pub(crate) fn leave_out_table(
-    reader: &Reader,
-    table: &Table,
-    name: &'static str,
-    left_out: &mut LeftOut,
-) {
-    *left_out.entry(name).or_default() += rows(reader, table);
 }
 
 fn rows(reader: &Reader, table: &Table) -> u64 {

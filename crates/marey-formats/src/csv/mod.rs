@@ -14,10 +14,10 @@ use marey_model::table::stored::{
     SAMPLES, STEPS,
 };
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
-use marey_store::{Part, Reader, StoreError};
+use marey_store::{Reader, StoreError};
 
 use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::export::{ExportError, LeftOut, leave_out_table};
 
 /// The columns. Times are in nanoseconds, moments since 1970; what does not apply is empty.
 const COLUMNS: [&str; 23] = [
@@ -67,7 +67,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     for (what, table) in LEFT_OUT {
-        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+        leave_out_table(reader, table, what, left_out);
     }
     let mut lines = lines(reader)?.peekable();
     if lines.peek().is_none() {

@@ -22,7 +22,7 @@ use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 use super::source::{self, WINDOW_BYTES};
 use super::sum::{self, is_of_program};
 use super::{Format, ParseError, load, parse, write};
-use crate::export::{ExportError, LeftOut};
+use crate::export::{ExportError, LeftOut, leave_out_table};
 use crate::import::{Broken, Import};
 use crate::input::Input;
 
@@ -280,8 +280,7 @@ pub(crate) fn export(
     }
     write(&profile, format, &mut out)?;
     for (table, name) in LEFT_OUT {
-        let rows = reader.run().parts(table).iter().map(marey_store::Part::rows).sum();
-        left_out.insert(name, rows);
+        leave_out_table(reader, table, name, left_out);
     }
     let mut counters = 0;
     for row in reader.rows::<Metric>()? {

@@ -17,10 +17,8 @@ use serde_json::Value;
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
 use super::{LOCATIONS, facts};
-use crate::export::{ExportError, LeftOut};
-use crate::weights::{
-    Place, Stack, Sum, Times, leave_out, leave_out_table, name_and_unit, sampled_names, times,
-};
+use crate::export::{ExportError, LeftOut, leave_out_table};
+use crate::weights::{Place, Stack, Sum, Times, leave_out, name_and_unit, sampled_names, times};
 use crate::{Format, half_pairs};
 
 /// Stacks in memory before they are written.

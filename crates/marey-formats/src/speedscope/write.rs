@@ -13,7 +13,7 @@ use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
 };
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
-use marey_store::{Part, Reader, StoreError};
+use marey_store::{Reader, StoreError};
 
 use super::by_key::ByKey;
 use super::frame_list::FrameList;
@@ -21,7 +21,7 @@ use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
 use super::{ACTIVE, END, SCHEMA, START, Unit};
 use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::export::{ExportError, LeftOut, leave_out_table};
 
 /// What the format has no place for.
 const LEFT_OUT: [(&str, &Table); 7] = [
@@ -50,7 +50,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     for (what, table) in LEFT_OUT {
-        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+        leave_out_table(reader, table, what, left_out);
     }
     let survey = Survey::of(reader, left_out)?;
     if survey.is_empty() {

@@ -25,12 +25,12 @@ use marey_model::table::Table;
 use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS,
 };
-use marey_store::{Part, Reader};
+use marey_store::Reader;
 
 use self::event::Events;
 use self::steps::Steps;
 use crate::Format;
-use crate::export::{ExportError, LeftOut};
+use crate::export::{ExportError, LeftOut, leave_out_table};
 
 /// What the format has no place for.
 const LEFT_OUT: [(&str, &Table); 6] = [
@@ -49,7 +49,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     for (what, table) in LEFT_OUT {
-        left_out.insert(what, reader.run().parts(table).iter().map(Part::rows).sum());
+        leave_out_table(reader, table, what, left_out);
     }
     let steps = Steps::of(reader)?;
     let flame = flame::draw(reader)?;

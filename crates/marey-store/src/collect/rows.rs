@@ -1,10 +1,10 @@
 //! Spans and values while they wait to be sorted.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
 
+use crate::row::Field;
 use crate::sort::Sortable;
 
 /// A span.
@@ -67,80 +67,25 @@ impl Sortable for ValueRow {
     }
 
     fn memory_bytes(&self) -> usize {
-        let elements_bytes = match &self.value {
-            MetricValue::Int(_) | MetricValue::Float(_) => 0,
-            MetricValue::Text(text) => text.len(),
-            MetricValue::Ints(values) => size_of_val(values.as_slice()),
-            MetricValue::Floats(values) => size_of_val(values.as_slice()),
-        };
-        size_of::<Self>() + elements_bytes
+        size_of::<Self>() + self.value.heap_bytes()
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        // A number, or how many bytes or elements follow.
-        let (tag, word) = match &self.value {
-            MetricValue::Int(value) => (tag::INT, value.cast_unsigned()),
-            MetricValue::Float(value) => (tag::FLOAT, value.to_bits()),
-            MetricValue::Text(text) => (tag::TEXT, text.len() as u64),
-            MetricValue::Ints(values) => (tag::INTS, values.len() as u64),
-            MetricValue::Floats(values) => (tag::FLOATS, values.len() as u64),
-        };
-        let time = self.time_nanos.cast_unsigned();
-        put_words([time, pair(self.place, self.stamp), pair(self.name, tag), word], out);
-        match &self.value {
-            MetricValue::Int(_) | MetricValue::Float(_) => {}
-            MetricValue::Text(text) => out.extend_from_slice(text.as_bytes()),
-            MetricValue::Ints(values) => {
-                for value in values {
-                    put_words([value.cast_unsigned()], out);
-                }
-            }
-            MetricValue::Floats(values) => {
-                for value in values {
-                    put_words([value.to_bits()], out);
-                }
-            }
-        }
+        let ids = [pair(self.place, self.stamp), u64::from(self.name)];
+        put_words([self.time_nanos.cast_unsigned(), ids[0], ids[1]], out);
+        self.value.put(out);
     }
 
     fn take(input: &mut impl Read) -> io::Result<Self> {
-        let [time, ids, name, word] = take_words(input)?;
+        let [time, ids, name] = take_words(input)?;
         Ok(Self {
             time_nanos: time.cast_signed(),
             place: ids as u32,
             stamp: (ids >> 32) as u32,
             name: name as u32,
-            value: take_value((name >> 32) as u32, word, input)?,
+            value: Field::take(input)?,
         })
     }
-}
-
-/// The number of each type of value.
-mod tag {
-    pub(super) const INT: u32 = 0;
-    pub(super) const FLOAT: u32 = 1;
-    pub(super) const TEXT: u32 = 2;
-    pub(super) const INTS: u32 = 3;
-    pub(super) const FLOATS: u32 = 4;
-}
-
-fn take_value(tag: u32, word: u64, input: &mut impl Read) -> io::Result<MetricValue> {
-    Ok(match tag {
-        tag::INT => MetricValue::Int(word.cast_signed()),
-        tag::FLOAT => MetricValue::Float(f64::from_bits(word)),
-        tag::TEXT => {
-            let mut text = String::new();
-            input.take(word).read_to_string(&mut text)?;
-            MetricValue::Text(Arc::from(text))
-        }
-        tag::INTS => MetricValue::Ints(elements(input, word, u64::cast_signed)?),
-        tag::FLOATS => MetricValue::Floats(elements(input, word, f64::from_bits)?),
-        _ => return Err(io::ErrorKind::InvalidData.into()),
-    })
-}
-
-fn elements<T>(input: &mut impl Read, count: u64, of: fn(u64) -> T) -> io::Result<Vec<T>> {
-    (0..count).map(|_| take_words(input).map(|[word]| of(word))).collect()
 }
 
 /// Two ids as one word.

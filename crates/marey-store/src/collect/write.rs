@@ -1,10 +1,6 @@
 //! Writing the spans and values of a spool, and their sums.
 
-use std::sync::Arc;
-
-use arrow::array::{
-    ArrayRef, Float64Array, Float64Builder, ListBuilder, StringArray, new_null_array,
-};
+use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
@@ -14,8 +10,9 @@ use super::meter::Meter;
 use super::outline::Place;
 use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
-use crate::columns::{bits, flags, ids, ints, maybe_ints};
+use crate::columns::{bits, flags, ids, ints};
 use crate::parts::{LazyPart, Parts};
+use crate::row::Field;
 use crate::sort::Sorter;
 use crate::sums::{self, Whose};
 
@@ -133,49 +130,20 @@ fn write_metrics(
 
 fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
-    let real = rows.iter().map(|row| match row.value {
-        MetricValue::Int(value) => Some(value as f64),
-        MetricValue::Float(value) => Some(value),
-        MetricValue::Text(_) | MetricValue::Ints(_) | MetricValue::Floats(_) => None,
-    });
-    let integer = rows.iter().map(|row| match row.value {
-        MetricValue::Int(value) => Some(value),
-        _ => None,
-    });
-    let text = rows.iter().map(|row| match &row.value {
-        MetricValue::Text(text) => Some(&**text),
-        _ => None,
-    });
-    vec![
+    let mut values = <MetricValue as Field>::Columns::default();
+    for row in rows {
+        row.value.append(&mut values);
+    }
+    let mut columns = vec![
         ints(rows.iter().map(|row| row.time_nanos)),
         ids(rows.iter().map(|row| refs.thread(row.place))),
         ids(rows.iter().map(|row| refs.place(row.place).context)),
         ids(rows.iter().map(|row| row.name)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
-        Arc::new(real.collect::<Float64Array>()),
-        maybe_ints(integer),
-        Arc::new(text.collect::<StringArray>()),
-        vectors(rows),
-    ]
-}
-
-fn vectors(rows: &[ValueRow]) -> ArrayRef {
-    let mut lists = ListBuilder::new(Float64Builder::new());
-    for row in rows {
-        match &row.value {
-            MetricValue::Ints(values) => {
-                lists.append_value(values.iter().map(|&value| Some(value as f64)));
-            }
-            MetricValue::Floats(values) => {
-                lists.append_value(values.iter().map(|&value| Some(value)));
-            }
-            MetricValue::Int(_) | MetricValue::Float(_) | MetricValue::Text(_) => {
-                lists.append_null();
-            }
-        }
-    }
-    Arc::new(lists.finish())
+    ];
+    MetricValue::finish(&mut values, &mut columns);
+    columns
 }
 
 impl Refs<'_> {
