@@ -268,7 +268,8 @@ pub(crate) fn export(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let mut profile = sum::profile_of(reader)?;
-    if profile.nodes.len() == 1 && profile.metrics.is_empty() {
+    // A profile that has a root alone is one all the same.
+    if profile.nodes.len() == 1 && profile.metrics.is_empty() && heads(reader)?.is_empty() {
         let format = match format {
             Format::Json => crate::Format::Hatchet,
             Format::Msgpack => crate::Format::HatchetMsgpack,

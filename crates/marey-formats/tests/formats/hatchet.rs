@@ -326,6 +326,12 @@ fn every_cut_is_an_error_or_a_run() {
     }
 }
 
+#[test]
+fn a_profile_of_a_root_alone_is_written_again() {
+    let temporary = import_bytes(b"[{\"frame\": {\"name\": \"ROOT\"}}]").unwrap();
+    assert_eq!(exported(&temporary.run).nodes.len(), 1);
+}
+
 /// A profile that a run can hold: no two siblings are alike, and either all nodes say what they are
 /// or none.
 fn storable(mut profile: Profile) -> Profile {
