@@ -1,11 +1,12 @@
 //! Which table lies in which schema.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::catalog::{
-    CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider,
-};
-use datafusion::common::Result;
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use marey_model::table::{Table, stored, view};
 use marey_store::Run;
@@ -33,29 +34,72 @@ fn is_view(name: &str) -> bool {
     view::ALL.iter().any(|view| view.name == name)
 }
 
-/// The stored tables; the views and the information schema are planned over them.
-pub(super) fn stored_tables(run: &Arc<Run>) -> Result<MemoryCatalogProvider> {
+/// The session of a catalogue, for planning views.
+pub(super) type Session = Arc<dyn Fn() -> Option<SessionState> + Send + Sync>;
+
+/// All schemas. Their tables are made when a query first names them: to plan every view costs more
+/// than most queries do.
+pub(super) fn of_run(run: &Arc<Run>, session: &Session) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
-    let (main, raw) = (MemorySchemaProvider::new(), MemorySchemaProvider::new());
-    for table in stored::ALL {
-        let parts: Arc<dyn TableProvider> = Arc::new(PartsTable::new(Arc::clone(run), table));
-        if !is_view(table.name) {
-            main.register_table(table.name.into(), Arc::clone(&parts))?;
-        }
-        raw.register_table(table.name.into(), parts)?;
+    for name in [MAIN, RAW, INFORMATION] {
+        let (run, session, made) = (Arc::clone(run), Arc::clone(session), Mutex::default());
+        catalogue.register_schema(name, Arc::new(Schema { name, run, session, made }))?;
     }
-    catalogue.register_schema(MAIN, Arc::new(main))?;
-    catalogue.register_schema(RAW, Arc::new(raw))?;
     Ok(catalogue)
 }
 
-/// Adds the views and the information schema, for which all functions are known already.
-pub(super) async fn complete(state: &SessionState) -> Result<()> {
-    let catalogue = state.catalog_list().catalog(CATALOGUE).expect("registered before");
-    let main = catalogue.schema(MAIN).expect("registered before");
-    for view in view::ALL {
-        main.register_table(view.name.into(), views::plan(state, view).await?)?;
+/// A schema, and those of its tables that somebody asked for.
+struct Schema {
+    name: &'static str,
+    run: Arc<Run>,
+    session: Session,
+    made: Mutex<HashMap<&'static str, Arc<dyn TableProvider>>>,
+}
+
+impl Schema {
+    fn tables(&self) -> impl Iterator<Item = &'static Table> {
+        declared().filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
     }
-    catalogue.register_schema(INFORMATION, Arc::new(information::schema(state)?))?;
-    Ok(())
+
+    fn made(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn make(&self, table: &'static Table) -> Result<Arc<dyn TableProvider>> {
+        let state = || {
+            let gone = || DataFusionError::Internal("the session of the schema is gone".to_owned());
+            (self.session)().ok_or_else(gone)
+        };
+        match self.name {
+            INFORMATION => information::table(&state()?, table),
+            MAIN if is_view(table.name) => views::plan(&state()?, table).await,
+            _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table))),
+        }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Schema {
+    fn table_names(&self) -> Vec<String> {
+        self.tables().map(|table| table.name.to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(table) = self.tables().find(|table| table.name == name) else { return Ok(None) };
+        if let Some(made) = self.made().get(name) {
+            return Ok(Some(Arc::clone(made)));
+        }
+        let made = self.make(table).await?;
+        Ok(Some(Arc::clone(self.made().entry(table.name).or_insert(made))))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables().any(|table| table.name == name)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
+    }
 }

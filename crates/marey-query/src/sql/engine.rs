@@ -48,15 +48,7 @@ impl Engine {
         let session = session(run, limits).map_err(refused)?;
         let state = session.state();
         let names = Arc::new(Names::new(function_names(&state)));
-        let engine = Self { session, limits, names, runtime: Some(threads) };
-        engine.complete(state).map_err(refused)?;
-        Ok(engine)
-    }
-
-    /// Planned on a thread of the engine, whose stack is large.
-    fn complete(&self, state: SessionState) -> Result<()> {
-        let completed = self.spawn(async move { catalogue::complete(&state).await });
-        self.block_on(completed).map_err(|join| DataFusionError::ExecutionJoin(Box::new(join)))?
+        Ok(Self { session, limits, names, runtime: Some(threads) })
     }
 
     pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -113,7 +105,10 @@ fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     let session = SessionContext::new_with_state(state);
     let pool = Arc::clone(&session.runtime_env().memory_pool);
     function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
-    session.register_catalog(CATALOGUE, Arc::new(catalogue::stored_tables(run)?));
+    // The session has the catalogue, which must not keep it.
+    let state = session.state_weak_ref();
+    let state: catalogue::Session = Arc::new(move || Some(state.upgrade()?.read().clone()));
+    session.register_catalog(CATALOGUE, Arc::new(catalogue::of_run(run, &state)?));
     Ok(session)
 }
 

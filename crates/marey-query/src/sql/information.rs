@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt32Array};
-use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider};
+use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
@@ -70,21 +70,17 @@ const FUNCTIONS: Table = Table {
     sorted_by: None,
 };
 
-/// The schema, with its rows in memory.
-pub(super) fn schema(state: &SessionState) -> Result<MemorySchemaProvider> {
-    let schema = MemorySchemaProvider::new();
-    let tables = [
-        (&TABLES, tables()),
-        (&COLUMNS, columns()),
-        (&VIEWS, view_texts()),
-        (&FUNCTIONS, functions(state)),
-    ];
-    for (table, columns) in tables {
-        let batch = RecordBatch::try_new(sql_schema(table), columns)?;
-        let rows = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
-        schema.register_table(table.name.into(), Arc::new(rows))?;
-    }
-    Ok(schema)
+/// A table of the schema, with its rows in memory.
+pub(super) fn table(state: &SessionState, table: &Table) -> Result<Arc<dyn TableProvider>> {
+    let columns = match table.name {
+        "tables" => tables(),
+        "columns" => columns(),
+        "views" => view_texts(),
+        "functions" => functions(state),
+        other => unreachable!("the table `{other}` is declared, but has no rows"),
+    };
+    let batch = RecordBatch::try_new(sql_schema(table), columns)?;
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
 fn tables() -> Vec<ArrayRef> {
