@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use std::thread;
 
 use flate2::read::MultiGzDecoder;
 
-/// Bytes that are handed on at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes that are handed on at a time: few enough to stay in a cache.
+const CHUNK_BYTES: usize = 1 << 18;
 
 /// Chunks that wait for who reads them.
 const MAX_WAITING: usize = 4;
@@ -26,6 +27,8 @@ pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
 #[derive(Debug)]
 pub(crate) struct Input {
     chunks: Receiver<io::Result<Vec<u8>>>,
+    /// Where chunks go to be used again.
+    used: SyncSender<Vec<u8>>,
     /// The chunk that is being read, and how far.
     chunk: Vec<u8>,
     at: usize,
@@ -44,16 +47,19 @@ impl Input {
     /// Of anything that can be read.
     pub(crate) fn new(mut source: impl Read + Send + 'static) -> io::Result<Self> {
         let (sender, chunks) = sync_channel(MAX_WAITING);
+        let (used, empty) = sync_channel(MAX_WAITING);
         thread::Builder::new().name("marey-unpack".to_owned()).spawn(move || {
             let mut magic = Vec::new();
             match (&mut source).take(2).read_to_end(&mut magic) {
                 // Who reads may have seen enough: then nobody takes it.
                 Err(error) => drop(sender.send(Err(error))),
-                Ok(_) if magic == GZIP => send(MultiGzDecoder::new(magic.chain(source)), &sender),
-                Ok(_) => send(magic.chain(source), &sender),
+                Ok(_) if magic == GZIP => {
+                    send(MultiGzDecoder::new(magic.chain(source)), &sender, &empty);
+                }
+                Ok(_) => send(magic.chain(source), &sender, &empty),
             }
         })?;
-        Ok(Self { chunks, chunk: Vec::new(), at: 0, before: 0, fault: None })
+        Ok(Self { chunks, used, chunk: Vec::new(), at: 0, before: 0, fault: None })
     }
 
     /// The first bytes, as many as there are up to a limit, without taking them.
@@ -70,15 +76,27 @@ impl Input {
     pub(crate) fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         if self.at < self.chunk.len() {
             self.before += self.chunk.len() as u64;
-            let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.drain(..std::mem::take(&mut self.at));
+            let mut chunk = mem::take(&mut self.chunk);
+            chunk.drain(..mem::take(&mut self.at));
             return Ok(Some(chunk));
         }
-        self.before += std::mem::take(&mut self.chunk).len() as u64;
+        self.before += mem::take(&mut self.chunk).len() as u64;
         self.at = 0;
         let chunk = self.receive()?;
         self.before += chunk.as_ref().map_or(0, Vec::len) as u64;
         Ok(chunk)
+    }
+
+    /// Appends some of the next bytes; whether there are any.
+    pub(crate) fn append_chunk(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(chunk) = self.next_chunk()? else { return Ok(false) };
+        out.extend_from_slice(&chunk);
+        self.reuse(chunk);
+        Ok(true)
+    }
+
+    fn reuse(&self, chunk: Vec<u8>) {
+        drop(self.used.try_send(chunk)); // one too many is not needed, nor any at the end
     }
 
     /// Bytes that were taken so far.
@@ -112,7 +130,9 @@ impl Read for Input {
         if self.at == self.chunk.len() {
             self.before += self.chunk.len() as u64;
             self.at = 0;
-            self.chunk = self.receive()?.unwrap_or_default();
+            let next = self.receive()?.unwrap_or_default();
+            let read = mem::replace(&mut self.chunk, next);
+            self.reuse(read);
         }
         let read = (&self.chunk[self.at..]).read(out)?;
         self.at += read;
@@ -121,19 +141,41 @@ impl Read for Input {
 }
 
 /// Sends what there is in chunks, as long as somebody takes them.
-fn send(mut source: impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>) {
+fn send(
+    mut source: impl Read,
+    chunks: &SyncSender<io::Result<Vec<u8>>>,
+    empty: &Receiver<Vec<u8>>,
+) {
     loop {
-        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-        let read = (&mut source).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+        let mut chunk = empty.try_recv().unwrap_or_default();
+        chunk.resize(CHUNK_BYTES, 0);
+        let (filled, end) = fill(&mut source, &mut chunk);
+        chunk.truncate(filled);
+        let is_end = filled < CHUNK_BYTES;
         if !chunk.is_empty() && chunks.send(Ok(chunk)).is_err() {
             return;
         }
-        match read {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) => return drop(chunks.send(Err(error))),
+        if let Err(error) = end {
+            return drop(chunks.send(Err(error)));
+        }
+        if is_end {
+            return;
         }
     }
+}
+
+/// Reads as much as there is and fits; how much that was, and whether reading failed.
+fn fill(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()>) {
+    let mut filled = 0;
+    while filled < chunk.len() {
+        match source.read(&mut chunk[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Err(error)),
+        }
+    }
+    (filled, Ok(()))
 }
 
 /// Whether it is the compression that is wrong, not the reading.

@@ -7,8 +7,8 @@ use marey_model::args::NewArgs;
 use super::lexer::{Lexer, Member, Piece, Stop};
 use super::text::{repaired, unescaped};
 
-/// The pieces of an event. It is used again and again, so that events cost no memory.
-#[derive(Debug, Default)]
+/// The pieces of an event.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pieces {
     phase: Piece,
     name: Piece,
@@ -22,11 +22,35 @@ pub(super) struct Pieces {
     scope: Piece,
     instant_scope: Piece,
     binding: Piece,
-    args: Vec<Member>,
-    /// What else stands beside these.
-    others: Vec<Member>,
+    /// Which of the members are its own, from and to.
+    members: [Lens; 2],
     has_escapes: bool,
     is_irregular: bool,
+}
+
+/// The arguments of events, and what else stands beside the usual members of them.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    args: Vec<Member>,
+    others: Vec<Member>,
+}
+
+/// How many there are of both.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lens {
+    args: u32,
+    others: u32,
+}
+
+impl Members {
+    pub(super) fn lens(&self) -> Lens {
+        Lens { args: self.args.len() as u32, others: self.others.len() as u32 }
+    }
+
+    pub(super) fn truncate(&mut self, lens: Lens) {
+        self.args.truncate(lens.args as usize);
+        self.others.truncate(lens.others as usize);
+    }
 }
 
 /// An event.
@@ -34,18 +58,35 @@ pub(super) struct Pieces {
 pub(super) struct Event<'a> {
     text: &'a str,
     pieces: &'a Pieces,
+    args: &'a [Member],
+    others: &'a [Member],
     /// Where it begins in the file.
     pub(super) offset: u64,
 }
 
 impl Pieces {
-    /// Finds the pieces of the event that begins here; its length.
-    pub(super) fn find(&mut self, bytes: &[u8]) -> Result<usize, Stop> {
-        let Self { mut args, mut others, .. } = std::mem::take(self);
-        args.clear();
-        others.clear();
-        *self = Self { args, others, ..Self::default() };
+    /// Finds the pieces of the event that begins here, and its length; its members join others.
+    pub(super) fn find(bytes: &[u8], members: &mut Members) -> Result<(usize, Self), Stop> {
+        let before = members.lens();
         let mut lexer = Lexer::new(bytes);
+        let mut pieces = Self::default();
+        let found = pieces.find_all(&mut lexer, members, before);
+        if let Err(stop) = found {
+            members.truncate(before);
+            return Err(stop);
+        }
+        pieces.members = [before, members.lens()];
+        pieces.has_escapes = lexer.has_escapes;
+        pieces.is_irregular = lexer.is_irregular;
+        Ok((lexer.at(), pieces))
+    }
+
+    fn find_all(
+        &mut self,
+        lexer: &mut Lexer,
+        members: &mut Members,
+        before: Lens,
+    ) -> Result<(), Stop> {
         lexer.object(|lexer, key| {
             let place = match lexer.bytes_of(key) {
                 b"ph" => &mut self.phase,
@@ -61,30 +102,35 @@ impl Pieces {
                 b"s" => &mut self.instant_scope,
                 b"bp" => &mut self.binding,
                 b"args" if lexer.peek()? == b'{' => {
-                    self.args.clear();
+                    members.args.truncate(before.args as usize); // the last ones count
                     return lexer.object(|lexer, key| {
                         let value = lexer.value()?;
-                        self.args.push(Member { key, value });
+                        members.args.push(Member { key, value });
                         Ok(())
                     });
                 }
                 _ => {
                     let value = lexer.value()?;
-                    self.others.push(Member { key, value });
+                    members.others.push(Member { key, value });
                     return Ok(());
                 }
             };
             *place = lexer.value()?;
             Ok(())
-        })?;
-        self.has_escapes = lexer.has_escapes;
-        self.is_irregular = lexer.is_irregular;
-        Ok(lexer.at())
+        })
     }
 
     /// The event whose pieces these are.
-    pub(super) fn event<'a>(&'a self, text: &'a str, offset: u64) -> Event<'a> {
-        Event { text, pieces: self, offset }
+    pub(super) fn event<'a>(
+        &'a self,
+        text: &'a str,
+        members: &'a Members,
+        offset: u64,
+    ) -> Event<'a> {
+        let [from, to] = self.members;
+        let args = &members.args[from.args as usize..to.args as usize];
+        let others = &members.others[from.others as usize..to.others as usize];
+        Event { text, pieces: self, args, others, offset }
     }
 }
 
@@ -153,7 +199,7 @@ impl<'a> Event<'a> {
     /// The arguments: keys as they say, values as JSON.
     pub(super) fn args(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let event = *self;
-        event.pieces.args.iter().map(move |member| event.member(member))
+        event.args.iter().map(move |member| event.member(member))
     }
 
     /// The value of an argument as JSON.
@@ -164,13 +210,13 @@ impl<'a> Event<'a> {
     /// The arguments, and what stands beside the usual members of an event.
     pub(super) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let event = *self;
-        let others = event.pieces.others.iter().map(move |member| event.member(member));
+        let others = event.others.iter().map(move |member| event.member(member));
         others.chain(self.args())
     }
 
     /// Adds what stands beside the usual members of an event.
     pub(super) fn others_into(&self, args: &mut NewArgs) {
-        for member in &self.pieces.others {
+        for member in self.others {
             let (key, value) = self.member(member);
             self.add(&key, value, args);
         }
@@ -180,8 +226,10 @@ impl<'a> Event<'a> {
     pub(super) fn add(&self, key: &str, value: &str, args: &mut NewArgs) {
         if self.pieces.is_irregular {
             args.json(key, &repaired(value));
-        } else {
+        } else if self.pieces.has_escapes {
             args.json(key, value);
+        } else {
+            args.plain_json(key, value);
         }
     }
 

@@ -3,6 +3,8 @@
 //! Words that no JSON has, as `nan`, and texts with raw control characters or unknown escapes are let
 //! through and remarked: profilers write them, and [`super::text::repaired`] makes JSON of them.
 
+use wide::u8x16;
+
 /// Deeper values are not read.
 const MAX_DEPTH: u32 = 128;
 
@@ -14,10 +16,39 @@ pub(super) enum Stop {
     /// The text is no JSON there.
     Bad {
         /// Bytes before the place.
-        at: usize,
-        /// What is wrong, in a sentence without its full stop.
-        cause: &'static str,
+        at: u32,
+        /// What is wrong.
+        cause: Cause,
     },
+}
+
+/// What is wrong with a text; of a byte, so that every result fits registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    NoObject,
+    NoList,
+    NoText,
+    NoValue,
+    NoColon,
+    NoMember,
+    NoElement,
+    TooDeep,
+}
+
+impl Cause {
+    /// In a sentence without its full stop.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoObject => "an object was expected",
+            Self::NoList => "a list was expected",
+            Self::NoText => "a text was expected",
+            Self::NoValue => "a value was expected",
+            Self::NoColon => "`:` was expected after a key",
+            Self::NoMember => "`,` or `}` was expected after a member",
+            Self::NoElement => "`,` or `]` was expected after an element",
+            Self::TooDeep => "values are nested more than 128 deep",
+        }
+    }
 }
 
 /// A piece of a text.
@@ -78,24 +109,34 @@ impl<'a> Lexer<'a> {
 
     /// The next byte that is not white space, which stays. Control characters are white space, though
     /// JSON has only four of them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn peek(&mut self) -> Result<u8, Stop> {
-        loop {
-            match self.bytes.get(self.at) {
-                Some(&byte) if byte > b' ' => return Ok(byte),
-                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
-                Some(_control) => {
-                    self.is_irregular = true;
-                    self.at += 1;
-                }
-                None => return Err(Stop::More),
-            }
+        if self.bytes.get(self.at) == Some(&b' ') {
+            self.at += 1;
         }
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte > b' ' => Ok(byte),
+            _ => self.peek_behind_space(),
+        }
+    }
+
+    /// The same where a line ends, mostly.
+    #[inline(never)]
+    fn peek_behind_space(&mut self) -> Result<u8, Stop> {
+        self.at = end_of_space(self.bytes, self.at);
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if byte > b' ' {
+                return Ok(byte);
+            }
+            self.is_irregular = true;
+            self.at = end_of_space(self.bytes, self.at + 1);
+        }
+        Err(Stop::More)
     }
 
     /// Goes past a byte that must come next.
     #[inline]
-    pub(super) fn expect(&mut self, byte: u8, cause: &'static str) -> Result<(), Stop> {
+    pub(super) fn expect(&mut self, byte: u8, cause: Cause) -> Result<(), Stop> {
         if self.peek()? == byte {
             self.at += 1;
             Ok(())
@@ -110,14 +151,14 @@ impl<'a> Lexer<'a> {
         &mut self,
         mut member: impl FnMut(&mut Self, Piece) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.expect(b'{', "an object was expected")?;
+        self.expect(b'{', Cause::NoObject)?;
         if self.peek()? == b'}' {
             self.at += 1;
             return Ok(());
         }
         loop {
             let key = self.text()?;
-            self.expect(b':', "`:` was expected after a key")?;
+            self.expect(b':', Cause::NoColon)?;
             member(self, key)?;
             match self.peek()? {
                 b',' => self.at += 1,
@@ -125,7 +166,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     return Ok(());
                 }
-                _ => return Err(self.bad("`,` or `}` was expected after a member")),
+                _ => return Err(self.bad(Cause::NoMember)),
             }
         }
     }
@@ -135,7 +176,7 @@ impl<'a> Lexer<'a> {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.expect(b'[', "a list was expected")?;
+        self.expect(b'[', Cause::NoList)?;
         if self.peek()? == b']' {
             self.at += 1;
             return Ok(());
@@ -148,7 +189,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     return Ok(());
                 }
-                _ => return Err(self.bad("`,` or `]` was expected after an element")),
+                _ => return Err(self.bad(Cause::NoElement)),
             }
         }
     }
@@ -167,7 +208,7 @@ impl<'a> Lexer<'a> {
                 self.text()?;
             }
             b'{' | b'[' if depth == MAX_DEPTH => {
-                return Err(self.bad("values are nested more than 128 deep"));
+                return Err(self.bad(Cause::TooDeep));
             }
             b'{' => self.object(|lexer, _| lexer.value_at(depth + 1).map(drop))?,
             b'[' => self.list(|lexer| lexer.value_at(depth + 1).map(drop))?,
@@ -179,12 +220,22 @@ impl<'a> Lexer<'a> {
     /// Goes past a text; the piece is without its quotes.
     #[inline]
     pub(super) fn text(&mut self) -> Result<Piece, Stop> {
-        self.expect(b'"', "a text was expected")?;
+        self.expect(b'"', Cause::NoText)?;
         let start = self.at;
+        self.at = end_of_plain(self.bytes, start);
+        if self.bytes.get(self.at) != Some(&b'"') {
+            self.rest_of_text()?;
+        }
+        self.at += 1;
+        Ok(self.piece(start, self.at - 1))
+    }
+
+    /// Goes on to the end of a text that has more than plain characters.
+    #[cold]
+    fn rest_of_text(&mut self) -> Result<(), Stop> {
         loop {
-            self.at = end_of_plain(self.bytes, self.at);
             match self.bytes.get(self.at) {
-                Some(b'"') => break,
+                Some(b'"') => return Ok(()),
                 Some(b'\\') => {
                     self.has_escapes = true;
                     let escaped = self.bytes.get(self.at + 1).ok_or(Stop::More)?;
@@ -198,9 +249,8 @@ impl<'a> Lexer<'a> {
                 }
                 None => return Err(Stop::More),
             }
+            self.at = end_of_plain(self.bytes, self.at);
         }
-        self.at += 1;
-        Ok(self.piece(start, self.at - 1))
     }
 
     /// Length of this escape, if JSON has it and it says something; the place is at its backslash.
@@ -230,15 +280,16 @@ impl<'a> Lexer<'a> {
         }
         let end = rest.iter().position(|byte| !is_of_word(*byte)).ok_or(Stop::More)?;
         if end == 0 {
-            return Err(self.bad("a value was expected"));
+            return Err(self.bad(Cause::NoValue));
         }
         self.is_irregular |= !is_json_word(&rest[..end]);
         self.at += end;
         Ok(())
     }
 
-    pub(super) fn bad(&self, cause: &'static str) -> Stop {
-        Stop::Bad { at: self.at, cause }
+    #[cold]
+    fn bad(&self, cause: Cause) -> Stop {
+        Stop::Bad { at: self.at as u32, cause }
     }
 
     fn piece(&self, start: usize, end: usize) -> Piece {
@@ -291,26 +342,38 @@ fn count_digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The first quote, backslash or control character from a place on, or the end; eight bytes at a time.
+/// The first byte from a place on that JSON does not have as white space, or the end.
+fn end_of_space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let next = u8x16::new(*next);
+        let is = |byte| next.simd_eq(u8x16::splat(byte));
+        let others = !(is(b' ') | is(b'\n') | is(b'\r') | is(b'\t'));
+        let others = others.to_bitmask();
+        if others != 0 {
+            return at + others.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+    at + bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_space(byte)).count()
+}
+
+/// The first quote, backslash or control character from a place on, or the end.
 #[inline]
 fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    const TOPS: u64 = ONES << 7;
-    // A byte below `limit` has its top bit afterwards. Bytes above one that is below may have it,
-    // too, so only the lowest counts.
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & TOPS;
     while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let word = u64::from_le_bytes(*next);
-        let quotes = below(word ^ (ONES * u64::from(b'"')), 1);
-        let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
-        let found = quotes | backslashes | below(word, 0x20);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+        let next = u8x16::new(*next);
+        let is_control = next.min(u8x16::splat(0x1f)).simd_eq(next);
+        let is_end =
+            next.simd_eq(u8x16::splat(b'"')) | next.simd_eq(u8x16::splat(b'\\')) | is_control;
+        let ends = is_end.to_bitmask();
+        if ends != 0 {
+            return at + ends.trailing_zeros() as usize;
         }
-        at += 8;
+        at += 16;
     }
     let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..0x20);
-    at + bytes[at..].iter().take_while(|byte| is_plain(byte)).count()
+    at + bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_plain(byte)).count()
 }
 
 #[cfg(test)]
@@ -355,30 +418,34 @@ mod tests {
     #[test]
     fn what_is_no_value_stops() {
         let bad = [
-            ("}", 0, "a value was expected"),
-            ("[1,]", 3, "a value was expected"),
-            ("[1 2]", 3, "`,` or `]` was expected after an element"),
-            (r#"{"a" 1}"#, 5, "`:` was expected after a key"),
-            (r#"{"a":1 "b"}"#, 7, "`,` or `}` was expected after a member"),
-            ("{a:1}", 1, "a text was expected"),
+            ("}", 0, Cause::NoValue),
+            ("[1,]", 3, Cause::NoValue),
+            ("[1 2]", 3, Cause::NoElement),
+            (r#"{"a" 1}"#, 5, Cause::NoColon),
+            (r#"{"a":1 "b"}"#, 7, Cause::NoMember),
+            ("{a:1}", 1, Cause::NoText),
         ];
         for (text, at, cause) in bad {
-            assert_eq!(lex(text), Err(Stop::Bad { at, cause }), "{text}");
+            let Err(Stop::Bad { at: found, cause: why }) = lex(text) else { panic!("{text}") };
+            assert_eq!((found, why), (at, cause), "{text}");
         }
         for cut in ["", " ", "\"a", "\"a\\", "12", "[1,", "{\"a\":", "{"] {
             assert_eq!(lex(cut), Err(Stop::More), "{cut}");
         }
         let deep = "[".repeat(129);
-        let cause = "values are nested more than 128 deep";
+        let cause = Cause::TooDeep;
         assert_eq!(lex(&deep), Err(Stop::Bad { at: 128, cause }));
     }
 
     proptest! {
         #[test]
-        fn eight_bytes_at_a_time_find_the_same(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn sixteen_bytes_at_a_time_find_the_same(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
             prop_assert_eq!(end_of_plain(&bytes, 0), expected);
+            let spaces: Vec<u8> = bytes.iter().map(|byte| if *byte < 0xf0 { b" \t\r\n"[usize::from(byte % 4)] } else { *byte }).collect();
+            let expected = spaces.iter().position(|byte| *byte >= 0xf0).unwrap_or(bytes.len());
+            prop_assert_eq!(end_of_space(&spaces, 0), expected);
         }
 
         #[test]

@@ -1,13 +1,14 @@
 //! Trace-event JSON: what torch.profiler, Proton and Chrome's own tracing write.
 //!
-//! One reader for all: each event says by its phase and category what it is. A [`window`] over the
-//! file shows one event at a time, whose [`lexer`] finds its pieces without copying any; [`events`]
-//! makes rows of them. What stands beside the events waits for the end ([`meta`]), since files have
-//! it before or after them.
+//! One reader for all: each event says by its phase and category what it is. One thread finds the
+//! events ([`scan`]): a [`window`] over the file shows one at a time, whose [`lexer`] finds its pieces
+//! without copying any. Another makes rows of them ([`events`]). What stands beside the events waits
+//! for the end ([`meta`]), since files have it before or after them.
 //!
 //! Not kept: Kineto's arrows from launches to devices and its names of devices' rows, which follow
 //! from the numbers of activities.
 
+mod batch;
 mod category;
 mod counter;
 mod device;
@@ -19,200 +20,86 @@ mod memory;
 mod meta;
 mod number;
 mod open;
+mod scan;
 mod text;
 mod time;
 mod window;
 
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
 use marey_model::loss::LossCause;
 
-use self::event::Pieces;
+use self::batch::{Batch, Found, Item};
+use self::event::{Members, Pieces};
 use self::events::Events;
-use self::lexer::{Lexer, Stop};
-use self::text::{repaired, unescaped};
-use self::window::Window;
+use self::scan::Scan;
 use crate::import::{Broken, Import};
 use crate::input::Input;
 
+/// Batches that wait for who makes rows of them.
+const MAX_WAITING: usize = 2;
+
 /// Reads a trace.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
-    let mut trace = Trace {
-        window: Window::new(input),
-        pieces: Pieces::default(),
-        events: Events::default(),
-        has_events: false,
-        import,
-    };
-    let end = trace.read();
-    trace.events.finish(end.is_ok(), import)?;
+    let mut events = Events::default();
+    let end = thread::scope(|scope| {
+        let (found, batches) = sync_channel(MAX_WAITING);
+        let (used, empty) = sync_channel(MAX_WAITING);
+        let scan = Scan::new(input, found, empty);
+        let scanning = thread::Builder::new()
+            .name("marey-scan".to_owned())
+            .spawn_scoped(scope, || scan.run())?;
+        add_all(batches, &used, &mut events, import)?;
+        scanning.join().unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    match end {
+        Ok(()) | Err(Broken::Content(_)) => events.finish(end.is_ok(), import)?,
+        Err(_) => {}
+    }
     end
 }
 
-/// A trace that is being read.
-struct Trace<'a> {
-    window: Window<'a>,
-    pieces: Pieces,
-    events: Events,
-    /// Whether the list of events was there.
-    has_events: bool,
-    import: &'a mut Import,
+/// Makes rows of what is found, and gives the memory back.
+fn add_all(
+    batches: Receiver<Batch>,
+    used: &SyncSender<Batch>,
+    events: &mut Events,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    for batch in batches {
+        for item in &batch.items {
+            match item {
+                Item::Event(found) => add(&batch, found, events, import)?,
+                Item::Key(key, value) => events.meta.add_key(key, value),
+                Item::Bad { offset, cause } => {
+                    import.lose(LossCause::Unreadable, 1, *offset, cause);
+                }
+            }
+        }
+        drop(used.try_send(batch)); // one too many is not needed, nor any at the end
+    }
+    Ok(())
 }
 
-impl Trace<'_> {
-    fn read(&mut self) -> Result<(), Broken> {
-        if self.window.peek()? == Some(0xef) {
-            self.window.take("\u{feff}".len());
-        }
-        match self.window.peek()? {
-            Some(b'[') => {
-                self.window.take(1);
-                // Who writes a bare list may stop at any event.
-                self.list(true)?;
-            }
-            Some(b'{') => {
-                self.window.take(1);
-                self.object()?;
-            }
-            _ => return Err(Broken::at(self.window.offset(), "no JSON object or list")),
-        }
-        match self.window.peek()? {
-            None => Ok(()),
-            Some(_) => Err(Broken::at(self.window.offset(), "more after the end of the trace")),
-        }
+fn add(
+    batch: &Batch,
+    found: &Found,
+    events: &mut Events,
+    import: &mut Import,
+) -> Result<(), Broken> {
+    let bytes = batch.bytes_of(found);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return events.add(&batch.event(found, text), import);
     }
-
-    /// The members of the outermost object.
-    fn object(&mut self) -> Result<(), Broken> {
-        loop {
-            match self.window.peek()? {
-                Some(b'}') if !self.has_events => {
-                    return Err(Broken::at(self.window.offset(), "it has no `traceEvents`"));
-                }
-                Some(b'}') => {
-                    self.window.take(1);
-                    return Ok(());
-                }
-                Some(b',') => self.window.take(1),
-                Some(_) => self.member()?,
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
-            }
-        }
+    let (text, offset) = (String::from_utf8_lossy(bytes), batch.offset_of(found));
+    let mut members = Members::default();
+    match Pieces::find(text.as_bytes(), &mut members) {
+        Ok((_, pieces)) => events.add(&pieces.event(&text, &members, offset), import)?,
+        Err(_) => import.lose(LossCause::Unreadable, 1, offset, "no UTF-8"),
     }
-
-    fn member(&mut self) -> Result<(), Broken> {
-        let (key, len) = self.window.look(|bytes| {
-            let mut lexer = Lexer::new(bytes);
-            let key = lexer.text()?;
-            let key = String::from_utf8_lossy(lexer.bytes_of(key)).into_owned();
-            lexer.expect(b':', "`:` was expected after a key")?;
-            Ok((key, lexer.at()))
-        })?;
-        self.window.take(len);
-        if key == "traceEvents" && self.window.peek()? == Some(b'[') {
-            self.window.take(1);
-            self.has_events = true;
-            return self.list(false);
-        }
-        let (value, len) = self.window.look(|bytes| {
-            let mut lexer = Lexer::new(bytes);
-            let value = lexer.value()?;
-            let value = String::from_utf8_lossy(lexer.bytes_of(value)).into_owned();
-            Ok((if lexer.is_irregular { repaired(&value) } else { value }, lexer.at()))
-        })?;
-        self.window.take(len);
-        self.events.meta.add_key(&unescaped(&key), &value);
-        Ok(())
-    }
-
-    /// The events up to the end of their list, which may be the end of the file.
-    fn list(&mut self, may_end_early: bool) -> Result<(), Broken> {
-        loop {
-            match self.window.peek()? {
-                Some(b']') => {
-                    self.window.take(1);
-                    return Ok(());
-                }
-                Some(b',') => self.window.take(1),
-                Some(_) => self.event()?,
-                None if may_end_early => return Ok(()),
-                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
-            }
-        }
-    }
-
-    fn event(&mut self) -> Result<(), Broken> {
-        let Self { window, pieces, events, import, .. } = self;
-        let found = window.look(|bytes| match pieces.find(bytes) {
-            Err(Stop::Bad { at, cause }) => Ok(Err((at, cause))),
-            end => end.map(Ok),
-        })?;
-        let len = match found {
-            Ok(len) => len,
-            Err((at, cause)) => return self.skip(at, cause),
-        };
-        let (bytes, offset) = (&window.rest()[..len], window.offset());
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            events.add(&pieces.event(text, offset), import)?;
-        } else {
-            let text = String::from_utf8_lossy(bytes);
-            match pieces.find(text.as_bytes()) {
-                Ok(_) => events.add(&pieces.event(&text, offset), import)?,
-                Err(_) => import.lose(LossCause::Unreadable, 1, offset, "no UTF-8"),
-            }
-        }
-        window.take(len);
-        Ok(())
-    }
-
-    /// Leaves out an event that cannot be read, and goes to the next one. Where none can be made out,
-    /// that is the end.
-    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), Broken> {
-        let offset = self.window.offset() + at as u64;
-        let is_value = self.window.peek()? != Some(b'{');
-        let next = if is_value {
-            self.window.look(|bytes| {
-                let mut lexer = Lexer::new(bytes);
-                lexer.value().map(|_| lexer.at())
-            })
-        } else {
-            self.window.look(|bytes| next_event(bytes, at))
-        };
-        match next {
-            Ok(len) => self.window.take(len),
-            Err(Broken::Content(_)) => return Err(Broken::at(offset, cause)),
-            Err(broken) => return Err(broken),
-        }
-        self.import.lose(LossCause::Unreadable, 1, offset, cause);
-        Ok(())
-    }
-}
-
-/// Where the next event begins after a place that cannot be read. Quotes may be out of step there, so
-/// it is told by what stands between two events.
-fn next_event(bytes: &[u8], from: usize) -> Result<usize, Stop> {
-    for brace in memchr::memchr_iter(b'}', &bytes[from..]) {
-        let mut lexer = Lexer::new(&bytes[from + brace + 1..]);
-        if lexer.peek()? != b',' {
-            continue;
-        }
-        lexer.expect(b',', "")?;
-        let start = from + brace + 1 + lexer.at();
-        if lexer.peek()? == b'{' && is_event(&bytes[start..])? {
-            return Ok(start);
-        }
-    }
-    Err(Stop::More)
-}
-
-/// Whether an object begins with a key that events have.
-fn is_event(bytes: &[u8]) -> Result<bool, Stop> {
-    let mut lexer = Lexer::new(bytes);
-    lexer.expect(b'{', "")?;
-    if lexer.peek()? != b'"' {
-        return Ok(false);
-    }
-    let key = lexer.text()?;
-    let keys: [&[u8]; 8] = [b"ph", b"name", b"cat", b"ts", b"dur", b"pid", b"tid", b"args"];
-    Ok(keys.contains(&lexer.bytes_of(key)))
+    Ok(())
 }
 
 #[cfg(test)]

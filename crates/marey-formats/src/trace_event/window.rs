@@ -1,8 +1,7 @@
 //! The part of a file that is in memory.
 
-use std::io;
+use std::mem;
 
-use super::lexer::Stop;
 use crate::import::Broken;
 use crate::input::Input;
 
@@ -30,9 +29,19 @@ impl<'a> Window<'a> {
         &self.bytes[self.at..]
     }
 
+    /// Bytes that are taken and still there.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Where that is in the file.
     pub(super) fn offset(&self) -> u64 {
         self.start + self.at as u64
+    }
+
+    /// Whether nothing comes behind what is there.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.is_at_end
     }
 
     /// Takes bytes off the front.
@@ -40,66 +49,31 @@ impl<'a> Window<'a> {
         self.at += count;
     }
 
-    /// Looks at what comes next until it is all there. `look` says how it ended, and is asked again
-    /// when more has been read; at the end of the file it is asked no more.
-    pub(super) fn look<T>(
-        &mut self,
-        mut look: impl FnMut(&[u8]) -> Result<T, Stop>,
-    ) -> Result<T, Broken> {
-        loop {
-            match look(self.rest()) {
-                Ok(seen) => return Ok(seen),
-                Err(Stop::Bad { at, cause }) => {
-                    return Err(Broken::at(self.offset() + at as u64, cause));
-                }
-                Err(Stop::More) if self.is_at_end => {
-                    let end = self.offset() + self.rest().len() as u64;
-                    return Err(Broken::at(end, "the file ends early"));
-                }
-                Err(Stop::More) => self.read_more()?,
-            }
-        }
-    }
-
-    /// The next byte that is not white space; none at the end of the file.
-    pub(super) fn peek(&mut self) -> Result<Option<u8>, Broken> {
-        loop {
-            let space = self.rest().iter().take_while(|byte| **byte <= b' ').count();
-            self.take(space);
-            match self.rest().first() {
-                Some(&byte) => return Ok(Some(byte)),
-                None if self.is_at_end => return Ok(None),
-                None => self.read_more()?,
-            }
-        }
+    /// Gives the memory of the window away, for an empty one; with it go the bytes that were taken,
+    /// which begin at this place in the file.
+    pub(super) fn split(&mut self, empty: Vec<u8>) -> (u64, Vec<u8>) {
+        let (start, bytes) = (self.start, mem::replace(&mut self.bytes, empty));
+        self.bytes.extend_from_slice(&bytes[self.at..]);
+        self.start += mem::take(&mut self.at) as u64;
+        (start, bytes)
     }
 
     /// Doubles what is there, so that looking again and again costs little in all.
-    fn read_more(&mut self) -> Result<(), Broken> {
+    pub(super) fn read_more(&mut self) -> Result<(), Broken> {
         let wanted = 2 * self.rest().len();
         if wanted > 2 * MAX_PIECE_BYTES {
             return Err(Broken::at(self.offset(), "a piece of more than 256 MiB"));
         }
+        self.start += self.at as u64;
+        self.bytes.drain(..mem::take(&mut self.at));
         loop {
-            if !self.read_chunk()? {
+            if !self.input.append_chunk(&mut self.bytes)? {
                 self.is_at_end = true;
                 return Ok(());
             }
-            if self.rest().len() >= wanted {
+            if self.bytes.len() >= wanted {
                 return Ok(());
             }
         }
-    }
-
-    fn read_chunk(&mut self) -> io::Result<bool> {
-        let Some(chunk) = self.input.next_chunk()? else { return Ok(false) };
-        self.start += self.at as u64;
-        self.bytes.drain(..std::mem::take(&mut self.at));
-        if self.bytes.is_empty() {
-            self.bytes = chunk;
-        } else {
-            self.bytes.extend_from_slice(&chunk);
-        }
-        Ok(true)
     }
 }

@@ -1,0 +1,247 @@
+//! Finding the events of a file, without reading them.
+
+use std::io;
+use std::mem;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use super::batch::{Batch, Found, Item};
+use super::event::Pieces;
+use super::lexer::{Cause, Lexer, Stop};
+use super::text::{repaired, unescaped};
+use super::window::Window;
+use crate::import::Broken;
+use crate::input::Input;
+
+/// A trace whose events are being found.
+pub(super) struct Scan<'a> {
+    window: Window<'a>,
+    /// What was found in the window.
+    batch: Batch,
+    found: SyncSender<Batch>,
+    /// Batches that can be used again.
+    empty: Receiver<Batch>,
+    /// Whether the list of events was there.
+    has_events: bool,
+}
+
+impl<'a> Scan<'a> {
+    /// Of a file; what is found goes one way, and comes back another to be used again.
+    pub(super) fn new(
+        input: &'a mut Input,
+        found: SyncSender<Batch>,
+        empty: Receiver<Batch>,
+    ) -> Self {
+        let (window, batch) = (Window::new(input), Batch::default());
+        Self { window, batch, found, empty, has_events: false }
+    }
+
+    /// Finds all there is.
+    pub(super) fn run(mut self) -> Result<(), Broken> {
+        let end = self.read();
+        self.send()?;
+        end
+    }
+
+    fn read(&mut self) -> Result<(), Broken> {
+        if self.peek()? == Some(0xef) {
+            self.window.take("\u{feff}".len());
+        }
+        match self.peek()? {
+            Some(b'[') => {
+                self.window.take(1);
+                // Who writes a bare list may stop at any event.
+                self.list(true)?;
+            }
+            Some(b'{') => {
+                self.window.take(1);
+                self.object()?;
+            }
+            _ => return Err(Broken::at(self.window.offset(), "no JSON object or list")),
+        }
+        match self.peek()? {
+            None => Ok(()),
+            Some(_) => Err(Broken::at(self.window.offset(), "more after the end of the trace")),
+        }
+    }
+
+    /// The members of the outermost object.
+    fn object(&mut self) -> Result<(), Broken> {
+        loop {
+            match self.peek()? {
+                Some(b'}') if !self.has_events => {
+                    return Err(Broken::at(self.window.offset(), "it has no `traceEvents`"));
+                }
+                Some(b'}') => {
+                    self.window.take(1);
+                    return Ok(());
+                }
+                Some(b',') => self.window.take(1),
+                Some(_) => self.member()?,
+                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+            }
+        }
+    }
+
+    fn member(&mut self) -> Result<(), Broken> {
+        let (key, len) = self.look(|bytes| {
+            let mut lexer = Lexer::new(bytes);
+            let key = lexer.text()?;
+            let key = String::from_utf8_lossy(lexer.bytes_of(key)).into_owned();
+            lexer.expect(b':', Cause::NoColon)?;
+            Ok((key, lexer.at()))
+        })?;
+        self.window.take(len);
+        if key == "traceEvents" && self.peek()? == Some(b'[') {
+            self.window.take(1);
+            self.has_events = true;
+            return self.list(false);
+        }
+        let (value, len) = self.look(|bytes| {
+            let mut lexer = Lexer::new(bytes);
+            let value = lexer.value()?;
+            let value = String::from_utf8_lossy(lexer.bytes_of(value)).into_owned();
+            Ok((if lexer.is_irregular { repaired(&value) } else { value }, lexer.at()))
+        })?;
+        self.window.take(len);
+        self.batch.items.push(Item::Key(unescaped(&key).into_owned(), value));
+        Ok(())
+    }
+
+    /// The events up to the end of their list, which may be the end of the file.
+    fn list(&mut self, may_end_early: bool) -> Result<(), Broken> {
+        loop {
+            match self.peek()? {
+                Some(b']') => {
+                    self.window.take(1);
+                    return Ok(());
+                }
+                Some(b',') => self.window.take(1),
+                Some(_) => self.event()?,
+                None if may_end_early => return Ok(()),
+                None => return Err(Broken::at(self.window.offset(), "the file ends early")),
+            }
+        }
+    }
+
+    fn event(&mut self) -> Result<(), Broken> {
+        loop {
+            let Self { window, batch, .. } = self;
+            match Pieces::find(window.rest(), &mut batch.members) {
+                Ok((len, pieces)) => {
+                    let start = window.at();
+                    batch.items.push(Item::Event(Found { start, len, pieces }));
+                    window.take(len);
+                    return Ok(());
+                }
+                Err(Stop::More) => self.read_more()?,
+                Err(Stop::Bad { at, cause }) => return self.skip(at as usize, cause.as_str()),
+            }
+        }
+    }
+
+    /// Leaves out an event that cannot be read, and goes to the next one. Where none can be made out,
+    /// that is the end.
+    fn skip(&mut self, at: usize, cause: &'static str) -> Result<(), Broken> {
+        let offset = self.window.offset() + at as u64;
+        let is_value = self.peek()? != Some(b'{');
+        let next = if is_value {
+            self.look(|bytes| {
+                let mut lexer = Lexer::new(bytes);
+                lexer.value().map(|_| lexer.at())
+            })
+        } else {
+            self.look(|bytes| next_event(bytes, at))
+        };
+        match next {
+            Ok(len) => self.window.take(len),
+            Err(Broken::Content(_)) => return Err(Broken::at(offset, cause)),
+            Err(broken) => return Err(broken),
+        }
+        self.batch.items.push(Item::Bad { offset, cause });
+        Ok(())
+    }
+
+    /// Looks at what comes next until it is all there. `look` says how it ended, and is asked again
+    /// when more has been read; at the end of the file it is asked no more.
+    fn look<T>(&mut self, mut look: impl FnMut(&[u8]) -> Result<T, Stop>) -> Result<T, Broken> {
+        loop {
+            match look(self.window.rest()) {
+                Ok(seen) => return Ok(seen),
+                Err(Stop::Bad { at, cause }) => {
+                    return Err(Broken::at(self.window.offset() + u64::from(at), cause.as_str()));
+                }
+                Err(Stop::More) => self.read_more()?,
+            }
+        }
+    }
+
+    /// The next byte that is not white space; none at the end of the file.
+    fn peek(&mut self) -> Result<Option<u8>, Broken> {
+        loop {
+            let rest = self.window.rest();
+            let space = rest.iter().take_while(|byte| **byte <= b' ').count();
+            let next = rest.get(space).copied();
+            self.window.take(space);
+            match next {
+                None if !self.window.is_at_end() => self.read_more()?,
+                next => return Ok(next),
+            }
+        }
+    }
+
+    /// Reads on, within a piece that is not all there; what was found goes before.
+    fn read_more(&mut self) -> Result<(), Broken> {
+        if self.window.is_at_end() {
+            let end = self.window.offset() + self.window.rest().len() as u64;
+            return Err(Broken::at(end, "the file ends early"));
+        }
+        self.send()?;
+        self.window.read_more()
+    }
+
+    /// Hands on what was found.
+    fn send(&mut self) -> Result<(), Broken> {
+        if self.batch.items.is_empty() {
+            return Ok(());
+        }
+        let mut empty = self.empty.try_recv().unwrap_or_default();
+        empty.clear();
+        let bytes = mem::take(&mut empty.bytes);
+        let mut batch = mem::replace(&mut self.batch, empty);
+        (batch.offset, batch.bytes) = self.window.split(bytes);
+        match self.found.send(batch) {
+            Ok(()) => Ok(()),
+            // Who makes rows has failed, and says why.
+            Err(_) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        }
+    }
+}
+
+/// Where the next event begins after a place that cannot be read. Quotes may be out of step there, so
+/// it is told by what stands between two events.
+fn next_event(bytes: &[u8], from: usize) -> Result<usize, Stop> {
+    for brace in memchr::memchr_iter(b'}', &bytes[from..]) {
+        let mut lexer = Lexer::new(&bytes[from + brace + 1..]);
+        if lexer.peek()? != b',' {
+            continue;
+        }
+        lexer.expect(b',', Cause::NoMember)?;
+        let start = from + brace + 1 + lexer.at();
+        if lexer.peek()? == b'{' && is_event(&bytes[start..])? {
+            return Ok(start);
+        }
+    }
+    Err(Stop::More)
+}
+
+/// Whether an object begins with a key that events have.
+fn is_event(bytes: &[u8]) -> Result<bool, Stop> {
+    let mut lexer = Lexer::new(bytes);
+    lexer.expect(b'{', Cause::NoObject)?;
+    if lexer.peek()? != b'"' {
+        return Ok(false);
+    }
+    let key = lexer.text()?;
+    let keys: [&[u8]; 8] = [b"ph", b"name", b"cat", b"ts", b"dur", b"pid", b"tid", b"args"];
+    Ok(keys.contains(&lexer.bytes_of(key)))
+}
