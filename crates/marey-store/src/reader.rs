@@ -207,7 +207,7 @@ impl<'r> Reader<'r> {
         for span in self.rows::<Span>()? {
             let span = span?;
             let depth = self.context(span.context_id).depth;
-            sorter.push(ByThreadSpan { span, depth })?;
+            sorter.push(&ByThreadSpan { span, depth })?;
         }
         Ok(ByThread { sorter })
     }
@@ -255,10 +255,6 @@ impl Sortable for ByThreadSpan {
     fn key(&self) -> Self::Key {
         let Span { thread_id, start_nanos, duration_nanos, .. } = self.span;
         (thread_id, start_nanos, Reverse(duration_nanos), self.depth)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.span.heap_bytes()
     }
 
     fn put(&self, out: &mut Vec<u8>) {

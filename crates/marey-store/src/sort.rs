@@ -4,20 +4,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// A row that can be sorted, and wait in a file.
+/// A row that can be sorted, and wait as bytes.
 pub(crate) trait Sortable: Sized {
     /// What it is sorted by.
-    type Key: Ord;
+    type Key: Copy + Ord;
     /// What it is sorted by.
     fn key(&self) -> Self::Key;
-    /// Roughly what it takes in memory.
-    fn memory_bytes(&self) -> usize;
     /// Appends its bytes.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads a row back.
@@ -31,14 +30,24 @@ const CHUNK_BYTES: usize = 16 << 20;
 const READ_BYTES: usize = 1 << 16;
 
 /// Takes rows in any order and gives them back by their keys; those of one key in the order in which
-/// they came. Up to one chunk of them needs no file.
+/// they came. Up to one chunk of them needs no file. They wait as bytes, which take less memory than
+/// structs, and no allocation each.
 #[derive(Debug)]
-pub(crate) struct Sorter<R> {
+pub(crate) struct Sorter<R: Sortable> {
     folder: PathBuf,
-    chunk: Vec<R>,
     chunk_bytes: usize,
+    bytes: Vec<u8>,
+    places: Vec<Place<R::Key>>,
     rows: u64,
     spilled: Option<Spilled>,
+}
+
+/// Where a row is among the bytes. What comes first of equals does so in memory, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<K> {
+    key: K,
+    start: u32,
+    len: u32,
 }
 
 /// Sorted chunks in a file that has no name any more.
@@ -52,8 +61,13 @@ struct Spilled {
 impl<R: Sortable> Sorter<R> {
     /// Nothing to sort as yet; files are made in `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
+        Self::of_chunks(CHUNK_BYTES, folder)
+    }
+
+    fn of_chunks(chunk_bytes: usize, folder: &Path) -> Self {
         let folder = folder.to_owned();
-        Self { folder, chunk: Vec::new(), chunk_bytes: 0, rows: 0, spilled: None }
+        let (bytes, places) = (Vec::new(), Vec::new());
+        Self { folder, chunk_bytes, bytes, places, rows: 0, spilled: None }
     }
 
     pub(crate) const fn rows(&self) -> u64 {
@@ -61,11 +75,13 @@ impl<R: Sortable> Sorter<R> {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, row: R) -> Result<(), StoreError> {
+    pub(crate) fn push(&mut self, row: &R) -> Result<(), StoreError> {
         self.rows += 1;
-        self.chunk_bytes += row.memory_bytes();
-        self.chunk.push(row);
-        if self.chunk_bytes < CHUNK_BYTES {
+        let start = self.bytes.len();
+        row.put(&mut self.bytes);
+        let len = self.bytes.len() - start;
+        self.places.push(Place { key: row.key(), start: start as u32, len: len as u32 });
+        if self.bytes.len() + size_of_val(self.places.as_slice()) < self.chunk_bytes {
             return Ok(());
         }
         self.spill().map_err(StoreError::io("sort rows in", &self.folder))
@@ -73,21 +89,21 @@ impl<R: Sortable> Sorter<R> {
 
     /// Puts what is in memory into the file.
     pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
-        let rested = if self.chunk.is_empty() { Ok(()) } else { self.spill() };
-        self.chunk = Vec::new();
+        let rested = if self.places.is_empty() { Ok(()) } else { self.spill() };
+        (self.bytes, self.places) = (Vec::new(), Vec::new());
         rested.map_err(StoreError::io("sort rows in", &self.folder))
     }
 
     fn spill(&mut self) -> io::Result<()> {
-        self.chunk.sort_by_cached_key(R::key);
+        self.places.sort_unstable();
         let spilled = match &mut self.spilled {
             Some(spilled) => spilled,
             none => none
                 .insert(Spilled { file: tempfile::tempfile_in(&self.folder)?, chunks: Vec::new() }),
         };
-        spilled.add(&self.chunk)?;
-        self.chunk.clear();
-        self.chunk_bytes = 0;
+        spilled.add(self.places.iter().map(|place| place.of(&self.bytes)))?;
+        self.bytes.clear();
+        self.places.clear();
         Ok(())
     }
 
@@ -97,17 +113,24 @@ impl<R: Sortable> Sorter<R> {
         batch_rows: usize,
         mut each: impl FnMut(&mut [R]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        if self.spilled.is_none() {
-            self.chunk.sort_by_cached_key(R::key);
-            return self.chunk.chunks_mut(batch_rows).try_for_each(each);
-        }
-        let folder = self.folder.clone();
+        let folder = mem::take(&mut self.folder);
         let error = |source| StoreError::io("sort rows in", &folder)(source);
+        let mut rows = Vec::with_capacity(batch_rows.min(self.places.len()));
+        if self.spilled.is_none() {
+            self.places.sort_unstable();
+            for places in self.places.chunks(batch_rows) {
+                rows.clear();
+                for place in places {
+                    rows.push(R::take(&mut place.of(&self.bytes)).map_err(error)?);
+                }
+                each(&mut rows)?;
+            }
+            return Ok(());
+        }
         self.spill().map_err(error)?;
         let Self { spilled, .. } = self;
         let Some(spilled) = spilled else { return Ok(()) };
         let mut merge = spilled.merge().map_err(error)?;
-        let mut rows = Vec::with_capacity(batch_rows);
         loop {
             rows.clear();
             merge.next_rows(batch_rows, &mut rows).map_err(error)?;
@@ -119,21 +142,24 @@ impl<R: Sortable> Sorter<R> {
     }
 }
 
+impl<K> Place<K> {
+    fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.start as usize..][..self.len as usize]
+    }
+}
+
 impl Spilled {
-    fn add<R: Sortable>(&mut self, rows: &[R]) -> io::Result<()> {
+    fn add<'a>(&mut self, rows: impl ExactSizeIterator<Item = &'a [u8]>) -> io::Result<()> {
         let mut end = self.chunks.last().map_or(0, |chunk| chunk.0);
-        let mut bytes = Vec::with_capacity(READ_BYTES + (READ_BYTES >> 2));
+        let count = rows.len() as u64;
+        let mut file = BufWriter::with_capacity(READ_BYTES, &mut self.file);
         for row in rows {
-            row.put(&mut bytes);
-            if bytes.len() >= READ_BYTES {
-                end += bytes.len() as u64;
-                self.file.write_all(&bytes)?;
-                bytes.clear();
-            }
+            file.write_all(row)?;
+            end += row.len() as u64;
         }
-        end += bytes.len() as u64;
-        self.file.write_all(&bytes)?;
-        self.chunks.push((end, rows.len() as u64));
+        file.flush()?;
+        drop(file);
+        self.chunks.push((end, count));
         Ok(())
     }
 
@@ -194,7 +220,7 @@ impl<'a, R: Sortable> Head<'a, R> {
         let Some(rows_left) = self.rows_left.checked_sub(1) else { return Ok(None) };
         self.rows_left = rows_left;
         let next = R::take(&mut self.input)?;
-        Ok(Some(std::mem::replace(&mut self.row, next)))
+        Ok(Some(mem::replace(&mut self.row, next)))
     }
 
     fn key(&self) -> (R::Key, usize) {
@@ -244,19 +270,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A row with a time and the order in which it came, as large as a part of a chunk.
+    /// A row with a time and the order in which it came.
     #[derive(Clone, Debug, PartialEq)]
     struct Large(i64, u32);
+
+    const ROWS_A_CHUNK: usize = 8;
+    const ROW_BYTES: usize = 12 + size_of::<Place<i64>>();
 
     impl Sortable for Large {
         type Key = i64;
 
         fn key(&self) -> i64 {
             self.0
-        }
-
-        fn memory_bytes(&self) -> usize {
-            CHUNK_BYTES / 8
         }
 
         fn put(&self, out: &mut Vec<u8>) {
@@ -279,14 +304,14 @@ mod tests {
             batch_rows in 1_usize..40,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let mut sorter = Sorter::new(folder.path());
+            let mut sorter = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, folder.path());
             let mut expected: Vec<_> =
                 times.into_iter().zip(0..).map(|(time, order)| Large(time, order)).collect();
             for row in &expected {
-                sorter.push(row.clone()).unwrap();
+                sorter.push(row).unwrap();
             }
             prop_assert_eq!(sorter.rows(), expected.len() as u64);
-            prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= 8);
+            prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_A_CHUNK);
             // The file has no name, so a process that dies leaves none.
             prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             expected.sort_by_key(|row| row.0);

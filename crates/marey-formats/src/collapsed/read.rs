@@ -92,7 +92,7 @@ fn add(import: &mut Import, stack: &str, value: MetricValue, at: &Place) -> Resu
         let frame_id = import.run.text(frame);
         context_id = import.run.context(context_id, NodeKind::Frame, frame_id);
     }
-    Ok(import.run.add_sample(Sample {
+    Ok(import.run.add_sample(&Sample {
         process_id,
         thread_id: None,
         context_id,

@@ -88,7 +88,7 @@ impl Dump<'_> {
             self.groups(value, values);
         }
         match values.json(value) {
-            Ok(json) => self.import.run.add_metadata(Metadata {
+            Ok(json) => self.import.run.add_metadata(&Metadata {
                 process_id: self.process,
                 thread_id: None,
                 key: key.into(),
@@ -120,7 +120,7 @@ impl Dump<'_> {
     fn finish(self) -> Result<(), Broken> {
         for collective in self.collectives {
             let group_size = self.group_sizes.get(&collective.group_id).copied();
-            self.import.run.add_collective(Collective { group_size, ..collective })?;
+            self.import.run.add_collective(&Collective { group_size, ..collective })?;
         }
         Ok(())
     }

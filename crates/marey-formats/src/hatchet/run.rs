@@ -126,7 +126,7 @@ fn add_head(profile: &Profile, process: u32, import: &mut Import) -> Result<(), 
     let file = String::from_utf8_lossy(&file);
     let value: String = file.lines().map(str::trim_start).collect();
     let (key, value) = (HEAD.into(), value.into());
-    Ok(import.run.add_metadata(Metadata { process_id: process, thread_id: None, key, value })?)
+    Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
 }
 
 /// What a file said beside its tree, for each profile in the window of a run.
@@ -152,7 +152,7 @@ fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<
             name: "".into(),
             properties: properties(device).into(),
         };
-        import.run.add_device(row)?;
+        import.run.add_device(&row)?;
     }
     Ok(())
 }
@@ -190,7 +190,7 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
             let args = import.run.args(args)?;
             let (thread_id, time_nanos) = (None, None);
             let process_id = process;
-            Ok(import.run.add_sample(Sample {
+            Ok(import.run.add_sample(&Sample {
                 process_id,
                 thread_id,
                 context_id,

@@ -114,7 +114,7 @@ impl Snapshot<'_> {
         let Self { pickle, import, process, blocks, taken_nanos, last_nanos, .. } = self;
         let time_nanos = taken_nanos.unwrap_or(last_nanos);
         for block in blocks {
-            import.run.add_memory_block(MemoryBlock { time_nanos, ..block })?;
+            import.run.add_memory_block(&MemoryBlock { time_nanos, ..block })?;
         }
         for (key, value) in pickle.outer_fields() {
             let Some(key) = pickle.values.name(key) else { continue };
@@ -122,7 +122,7 @@ impl Snapshot<'_> {
                 continue;
             }
             match pickle.values.json(value) {
-                Ok(json) => import.run.add_metadata(Metadata {
+                Ok(json) => import.run.add_metadata(&Metadata {
                     process_id: process,
                     thread_id: None,
                     key: key.into(),

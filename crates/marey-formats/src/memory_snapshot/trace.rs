@@ -47,7 +47,7 @@ impl Snapshot<'_> {
             self.taken_nanos = self.taken_nanos.max(Some(time_nanos));
         }
         let args = run.args(&mut self.args)?;
-        run.add_memory_event(MemoryEvent {
+        run.add_memory_event(&MemoryEvent {
             time_nanos,
             process_id: self.process,
             thread_id: None,
@@ -83,7 +83,7 @@ impl Snapshot<'_> {
         let rest = fields.add_to_args(values, "", &mut self.args);
         let name_id = run.text(name);
         let args = run.args(&mut self.args)?;
-        run.add_instant(Instant {
+        run.add_instant(&Instant {
             time_nanos: micros.saturating_mul(1000),
             process_id: self.process,
             thread_id: None,

@@ -96,7 +96,7 @@ impl Describe<'_, '_, '_> {
 
     fn add(&mut self, key: String, facts: &impl Serialize) -> Result<(), Broken> {
         let value = serde_json::to_string(facts).expect("these are texts and numbers");
-        Ok(self.import.run.add_metadata(Metadata {
+        Ok(self.import.run.add_metadata(&Metadata {
             process_id: self.process_id,
             thread_id: None,
             key: key.into(),

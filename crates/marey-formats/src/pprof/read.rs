@@ -125,7 +125,7 @@ impl Reader<'_, '_> {
         let thread_id = self.thread(thread);
         for (name_id, value) in types.iter().zip(sample.value) {
             let Some(name_id) = *name_id else { continue };
-            self.import.run.add_sample(row::Sample {
+            self.import.run.add_sample(&row::Sample {
                 process_id: self.process_id,
                 thread_id,
                 context_id,

@@ -87,8 +87,7 @@ struct Writer<'a, 'r, 'o> {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     place: Place,
-    args_id: Option<u32>,
-    arg_numbers: Box<[i64]>,
+    args: Args,
 }
 
 impl Writer<'_, '_, '_> {
@@ -137,7 +136,7 @@ impl Writer<'_, '_, '_> {
         for (place, times) in times {
             let values = columns.iter().map(|column| Sum::Whole((column.value)(&times)));
             let values = values.collect();
-            let key = Key { place, args_id: None, arg_numbers: Box::default() };
+            let key = Key { place, args: Args::default() };
             sums.insert(key, values);
         }
         self.write_samples(&mut sums)
@@ -196,10 +195,11 @@ impl Writer<'_, '_, '_> {
     }
 
     fn args(&mut self, key: &Key) -> serde_json::Map<String, Value> {
-        let Some(text_id) = key.args_id else { return serde_json::Map::new() };
-        let args = Args { text_id: Some(text_id), numbers: key.arg_numbers.clone() };
+        if key.args.text_id.is_none() {
+            return serde_json::Map::new();
+        }
         let mut json = String::new();
-        self.reader.args(&args, &mut json);
+        self.reader.args(&key.args, &mut json);
         serde_json::from_str(&half_pairs::replaced(&json)).unwrap_or_else(|_deep_or_damaged| {
             self.leave_out("arguments that cannot be read");
             serde_json::Map::new()
@@ -294,7 +294,7 @@ fn key(sample: row::Sample) -> Key {
     let stack = Stack { context_id: sample.context_id, kernel_id: None };
     let row::Sample { process_id, thread_id, args, .. } = sample;
     let place = Place { process_id, thread_id, stack };
-    Key { place, args_id: args.text_id, arg_numbers: args.numbers }
+    Key { place, args }
 }
 
 /// A whole number, alone or as an object with its unit.

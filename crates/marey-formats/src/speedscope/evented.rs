@@ -157,7 +157,7 @@ impl Evented {
             return Ok(());
         }
         let Open { name_id, start_nanos, order, .. } = *open;
-        Ok(file.import.run.add_slice(Slice {
+        Ok(file.import.run.add_slice(&Slice {
             thread_id: self.thread,
             start_nanos,
             duration_nanos: self.last_nanos.saturating_sub(start_nanos),

@@ -102,7 +102,7 @@ impl File<'_> {
     fn metadata(&mut self, thread_id: Option<u32>, key: &str, value: &str) -> Result<(), Broken> {
         let Self { process: process_id, .. } = *self;
         let row = Metadata { process_id, thread_id, key: key.into(), value: value.into() };
-        Ok(self.import.run.add_metadata(row)?)
+        Ok(self.import.run.add_metadata(&row)?)
     }
 
     /// What a value is, or nothing and a loss.

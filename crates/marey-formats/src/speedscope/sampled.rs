@@ -154,7 +154,7 @@ impl Weighing {
         };
         let run = &mut file.import.run;
         run.show_samples(self.shown);
-        Ok(run.add_sample(Sample {
+        Ok(run.add_sample(&Sample {
             process_id: file.process,
             thread_id: Some(self.thread),
             context_id,

@@ -67,7 +67,7 @@ fn add_value(
     import: &mut Import,
 ) -> Result<(), Broken> {
     let name_id = import.run.text(name);
-    import.run.add_metric(Metric {
+    import.run.add_metric(&Metric {
         time_nanos,
         thread_id: lane.thread,
         context_id,

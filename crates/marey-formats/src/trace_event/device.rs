@@ -90,7 +90,7 @@ impl Devices {
         if let Some(name) = event.arg("Collective name") {
             add_collective(event, name, &activity, import)?;
         }
-        import.run.add_gpu_activity(activity)?;
+        import.run.add_gpu_activity(&activity)?;
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ fn add_collective(
     let name_id = import.run.text(&name);
     let group_id = import.run.text(&group);
     let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
-    import.run.add_collective(Collective {
+    import.run.add_collective(&Collective {
         start_nanos: activity.start_nanos,
         duration_nanos: Some(activity.duration_nanos),
         created_nanos: None,

@@ -153,7 +153,7 @@ impl Events {
         }
         let args = import.run.args(&mut self.args)?;
         let name_id = import.run.text(if step.is_some() { STEP_NAME } else { &name });
-        import.run.add_slice(Slice {
+        import.run.add_slice(&Slice {
             thread_id: lane.thread,
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
@@ -232,7 +232,7 @@ impl Events {
             external_id,
             args: import.run.args(&mut self.args)?,
         };
-        import.run.add_slice(slice)?;
+        import.run.add_slice(&slice)?;
         Ok(())
     }
 
@@ -324,7 +324,7 @@ impl Events {
             category_id: event.category().map(|category| import.run.text(&category)),
             args: import.run.args(&mut self.args)?,
         };
-        import.run.add_instant(row)?;
+        import.run.add_instant(&row)?;
         Ok(())
     }
 
@@ -365,7 +365,7 @@ impl Events {
             category_id: category.map(|category| import.run.text(&category)),
             args: import.run.args(&mut self.args)?,
         };
-        import.run.add_flow(row)?;
+        import.run.add_flow(&row)?;
         Ok(())
     }
 }
@@ -379,7 +379,7 @@ fn add_slice(
 ) -> Result<(), Broken> {
     let Open { thread, start_nanos, order, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
-    import.run.add_slice(Slice {
+    import.run.add_slice(&Slice {
         thread_id: thread,
         start_nanos,
         duration_nanos,
@@ -405,7 +405,7 @@ fn add_async_span(
 ) -> Result<(), Broken> {
     let Open { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
-    import.run.add_async_span(AsyncSpan {
+    import.run.add_async_span(&AsyncSpan {
         start_nanos,
         duration_nanos,
         process_id: process,

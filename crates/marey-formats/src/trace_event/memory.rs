@@ -62,7 +62,7 @@ pub(super) fn add(
         row.bytes = row.bytes.saturating_neg();
     }
     row.args = import.run.args(args)?;
-    import.run.add_memory_event(row)?;
+    import.run.add_memory_event(&row)?;
     Ok(())
 }
 

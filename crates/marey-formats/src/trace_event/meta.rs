@@ -170,7 +170,7 @@ fn settle_label(label: Label, lanes: &mut Lanes, import: &mut Import) -> Result<
         }
         (_, _, thread_id) => {
             let (key, value) = (Arc::from(key), Arc::from(value));
-            import.run.add_metadata(Metadata { process_id, thread_id, key, value })?;
+            import.run.add_metadata(&Metadata { process_id, thread_id, key, value })?;
         }
     }
     Ok(())
@@ -211,7 +211,7 @@ fn settle_key(
     }
     let process_id = lanes.host(import);
     let (key, value) = (Arc::from(key), Arc::from(value));
-    import.run.add_metadata(Metadata { process_id, thread_id: None, key, value })?;
+    import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?;
     Ok(())
 }
 
@@ -240,7 +240,7 @@ fn add_devices(
             import.lose(LossCause::Unreadable, 1, 0, "a device that is no object");
             continue;
         };
-        import.run.add_device(Device {
+        import.run.add_device(&Device {
             process_id,
             device: device.id.unwrap_or(number),
             device_type: device.type_name().into(),

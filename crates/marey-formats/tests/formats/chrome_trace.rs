@@ -109,7 +109,7 @@ fn run_of(
             external_id: None,
             args: Args::default(),
         };
-        run.add_slice(slice).unwrap();
+        run.add_slice(&slice).unwrap();
     }
     for (path, time_nanos, name, value) in values {
         let mut context_id = Assembler::ROOT;
@@ -119,7 +119,7 @@ fn run_of(
             context_id = run.context(context_id, kind, name_id);
         }
         let (name_id, time_nanos, value) = (run.text(name), *time_nanos, value.clone());
-        run.add_metric(Metric {
+        run.add_metric(&Metric {
             time_nanos,
             thread_id,
             context_id,

@@ -57,7 +57,7 @@ fn run_of(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
             let name_id = run.text(frame);
             run.context(context, NodeKind::Frame, name_id)
         });
-        run.add_sample(Sample {
+        run.add_sample(&Sample {
             process_id,
             thread_id: None,
             context_id,

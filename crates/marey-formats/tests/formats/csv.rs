@@ -42,8 +42,8 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         external_id: None,
         args: Args::default(),
     };
-    run.add_slice(slice.clone()).unwrap();
-    run.add_slice(Slice {
+    run.add_slice(&slice.clone()).unwrap();
+    run.add_slice(&Slice {
         start_nanos: 110,
         duration_nanos: 20,
         order: 1,
@@ -56,7 +56,7 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         ..slice
     })
     .unwrap();
-    run.add_gpu_activity(GpuActivity {
+    run.add_gpu_activity(&GpuActivity {
         start_nanos: 120,
         duration_nanos: 15,
         process_id: process,
@@ -77,7 +77,7 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         args: Args::default(),
     })
     .unwrap();
-    run.add_async_span(AsyncSpan {
+    run.add_async_span(&AsyncSpan {
         start_nanos: 105,
         duration_nanos: 1,
         process_id: process,
@@ -88,7 +88,7 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         args: Args::default(),
     })
     .unwrap();
-    run.add_instant(Instant {
+    run.add_instant(&Instant {
         time_nanos: 101,
         process_id: process,
         thread_id: None,

@@ -155,10 +155,10 @@ fn traced() -> (tempfile::TempDir, Run) {
     };
     let [step, launch, gemm, copy] = ["step", "launch", "gemm", "copy"].map(|name| run.text(name));
     for (start, duration) in [(0, 100), (200, 300)] {
-        run.add_slice(slice(step, start, duration, None, false)).unwrap();
-        run.add_slice(slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();
+        run.add_slice(&slice(step, start, duration, None, false)).unwrap();
+        run.add_slice(&slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();
     }
-    run.add_slice(slice(step, 600, 50, None, true)).unwrap();
+    run.add_slice(&slice(step, 600, 50, None, true)).unwrap();
     let activity = |name_id, kind, correlation_id, duration_nanos| GpuActivity {
         start_nanos: 700,
         duration_nanos,
@@ -185,9 +185,9 @@ fn traced() -> (tempfile::TempDir, Run) {
         activity(copy, ActivityKind::Memcpy, None, 5),
         activity(copy, ActivityKind::Sync, None, 1_000),
     ] {
-        run.add_gpu_activity(row).unwrap();
+        run.add_gpu_activity(&row).unwrap();
     }
-    run.add_device(Device {
+    run.add_device(&Device {
         process_id: process,
         device: 1,
         device_type: "cuda".into(),
@@ -195,7 +195,7 @@ fn traced() -> (tempfile::TempDir, Run) {
         properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
     })
     .unwrap();
-    run.add_instant(Instant {
+    run.add_instant(&Instant {
         time_nanos: 5,
         process_id: process,
         thread_id: None,
@@ -214,10 +214,10 @@ fn traced() -> (tempfile::TempDir, Run) {
         phase: 0,
         value: MetricValue::Int(1),
     };
-    run.add_metric(counted.clone()).unwrap();
+    run.add_metric(&counted.clone()).unwrap();
     for value in [2, 3] {
         let value = MetricValue::Int(value);
-        run.add_metric(Metric { sessions: 1, value, ..counted.clone() }).unwrap();
+        run.add_metric(&Metric { sessions: 1, value, ..counted.clone() }).unwrap();
     }
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();

@@ -77,7 +77,7 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
         ]);
         for value in values {
             let (time_nanos, sessions, phase) = (1, 0, 0);
-            run.add_metric(Metric {
+            run.add_metric(&Metric {
                 time_nanos,
                 thread_id,
                 context_id,
@@ -88,7 +88,7 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
             })
             .unwrap();
             let (thread_id, time_nanos, args) = (None, None, Args::default());
-            run.add_sample(Sample {
+            run.add_sample(&Sample {
                 process_id,
                 thread_id,
                 context_id,
@@ -100,9 +100,9 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
             .unwrap();
         }
         let (thread_id, key, value) = (None, name.into(), metadata.into());
-        run.add_metadata(Metadata { process_id, thread_id, key, value }).unwrap();
+        run.add_metadata(&Metadata { process_id, thread_id, key, value }).unwrap();
         let (device_type, properties) = (name.into(), metadata.into());
-        run.add_device(Device {
+        run.add_device(&Device {
             process_id,
             device: 0,
             device_type,

@@ -137,7 +137,7 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         let thread = run.thread(process, 4321, "MainThread");
         let mut add = |kind, name, times, correlation_id, is_open| {
             let slice = slice(run, thread, kind, name, times);
-            run.add_slice(Slice { correlation_id, is_open, ..slice }).unwrap();
+            run.add_slice(&Slice { correlation_id, is_open, ..slice }).unwrap();
         };
         add(NodeKind::Step, "step", (0, 100), None, false);
         add(NodeKind::Module, "Linear_0", (10, 90), None, false);
@@ -150,7 +150,7 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         add(NodeKind::State, "warm", (130, 200), None, true);
         for (start, correlation) in [(60, 5), (75, 5), (90, 9)] {
             let kernel = kernel(run, process, start, correlation);
-            run.add_gpu_activity(kernel).unwrap();
+            run.add_gpu_activity(&kernel).unwrap();
         }
         let (step, loss) = (run.text("step"), run.text("loss"));
         let step = run.context(Assembler::ROOT, NodeKind::Step, step);
@@ -160,7 +160,7 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         {
             let name_id = run.text(name);
             let (time_nanos, thread_id) = (START + 115, thread);
-            run.add_metric(Metric {
+            run.add_metric(&Metric {
                 time_nanos,
                 thread_id,
                 context_id,
@@ -216,10 +216,10 @@ fn the_rank_is_where_analysers_look_for_it() {
         let (_folder, run) = run_of(process, |run, process| {
             let thread = run.thread(process, 99, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
-            run.add_slice(slice).unwrap();
+            run.add_slice(&slice).unwrap();
             if let Some(value) = stored {
                 let (key, value) = ("distributedInfo".into(), value.into());
-                run.add_metadata(Metadata { process_id: process, thread_id: None, key, value })
+                run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })
                     .unwrap();
             }
         });
@@ -235,9 +235,9 @@ fn a_process_does_not_share_its_number_with_a_device() {
         let (_folder, run) = run_of(process, |run, process| {
             let thread = run.thread(process, pid, "main");
             let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
-            run.add_slice(slice).unwrap();
+            run.add_slice(&slice).unwrap();
             let kernel = GpuActivity { device, ..kernel(run, process, 5, 1) };
-            run.add_gpu_activity(kernel).unwrap();
+            run.add_gpu_activity(&kernel).unwrap();
         });
         let (_, json, _) = export(&run);
         let events = json["traceEvents"].as_array().unwrap();
@@ -259,15 +259,15 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
             run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
         let thread_id = run.thread(process_id, 50, "");
         let operator = slice(&mut run, thread_id, NodeKind::Operator, "aten::mm", (0, 9));
-        run.add_slice(Slice { external_id: Some(4), ..operator }).unwrap();
+        run.add_slice(&Slice { external_id: Some(4), ..operator }).unwrap();
         let call = slice(&mut run, thread_id, NodeKind::Runtime, "cudaLaunchKernel", (1, 3));
         let call = Slice { correlation_id: Some(1), external_id: Some(4), order: 1, ..call };
-        run.add_slice(call).unwrap();
+        run.add_slice(&call).unwrap();
         let kernel = kernel(&mut run, process_id, 5, 1);
-        run.add_gpu_activity(GpuActivity { external_id: Some(4), ..kernel }).unwrap();
+        run.add_gpu_activity(&GpuActivity { external_id: Some(4), ..kernel }).unwrap();
         let name_id = run.text("fwdbwd");
         for (time_nanos, point) in [(START, FlowPoint::Start), (START + 2, FlowPoint::End)] {
-            run.add_flow(Flow {
+            run.add_flow(&Flow {
                 time_nanos,
                 thread_id,
                 flow_id: 3,
@@ -281,9 +281,9 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
         }
         for (key, value) in [("schemaVersion", "1"), ("of", &*rank.to_string())] {
             let (key, value) = (key.into(), value.into());
-            run.add_metadata(Metadata { process_id, thread_id: None, key, value }).unwrap();
+            run.add_metadata(&Metadata { process_id, thread_id: None, key, value }).unwrap();
         }
-        run.add_device(Device {
+        run.add_device(&Device {
             process_id,
             device: 0,
             device_type: "CUDA".into(),
@@ -356,12 +356,12 @@ fn devices_of_another_rank_than_the_files_are_left_out() {
         let process = run.process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
         let thread = run.thread(process, pid, "");
         let slice = slice(&mut run, thread, NodeKind::Operator, "a", (0, 1));
-        run.add_slice(slice).unwrap();
+        run.add_slice(&slice).unwrap();
         process
     };
     let (_, other) = (process(10, 0), process(11, 1));
     let kernel = kernel(&mut run, other, 5, 1);
-    run.add_gpu_activity(kernel).unwrap();
+    run.add_gpu_activity(&kernel).unwrap();
     run.finish(None).unwrap();
     let (text, json, left_out) = export(&Run::open(folder.path()).unwrap());
     assert!(text.contains("\"distributedInfo\": {\"rank\": 0}"));
@@ -376,7 +376,7 @@ fn metadata_that_has_no_place_is_counted() {
         run_of(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
             let thread = run.thread(process_id, 9, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
-            run.add_slice(slice).unwrap();
+            run.add_slice(&slice).unwrap();
             let other = run.process(NewProcess { pid: 10, ..NewProcess::default() });
             for (process_id, thread_id, key, value) in [
                 (process_id, None, "a", "1"),
@@ -387,7 +387,7 @@ fn metadata_that_has_no_place_is_counted() {
                 (other, None, "a", "1"),
             ] {
                 let (key, value) = (key.into(), value.into());
-                run.add_metadata(Metadata { process_id, thread_id, key, value }).unwrap();
+                run.add_metadata(&Metadata { process_id, thread_id, key, value }).unwrap();
             }
         });
     let (_, json, left_out) = export(&run);
@@ -421,7 +421,7 @@ fn memory_has_its_stream_and_no_call_stack() {
             let frame = run.text("f");
             let context_id = Some(run.context(Assembler::ROOT, NodeKind::Frame, frame));
             let thread_id = Some(run.thread(process_id, 9, ""));
-            run.add_memory_event(MemoryEvent {
+            run.add_memory_event(&MemoryEvent {
                 time_nanos: START,
                 process_id,
                 thread_id,
@@ -473,7 +473,7 @@ fn the_longest_runs_have_times_that_fit() {
         let thread = run.thread(process, 20, "");
         for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
-            run.add_slice(Slice { start_nanos, duration_nanos, ..slice }).unwrap();
+            run.add_slice(&Slice { start_nanos, duration_nanos, ..slice }).unwrap();
         }
     });
     let (text, ..) = export(&run);

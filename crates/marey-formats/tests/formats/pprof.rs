@@ -112,11 +112,11 @@ fn spans_become_self_times_and_kernels_hang_below_their_launches() {
         external_id: None,
         args: Args::default(),
     };
-    run.add_slice(slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
-    run.add_slice(slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
+    run.add_slice(&slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
+    run.add_slice(&slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
     let launch = run.text("cudaLaunchKernel");
-    run.add_slice(slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
-    run.add_gpu_activity(GpuActivity {
+    run.add_slice(&slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
+    run.add_gpu_activity(&GpuActivity {
         start_nanos: 1020,
         duration_nanos: 200,
         process_id: process,
@@ -188,7 +188,7 @@ fn types_and_numbers_that_are_too_many_are_counted() {
     let context_id = run.context(Assembler::ROOT, NodeKind::Frame, frame);
     let add = |run: &mut Assembler, number: usize, value: f64| {
         let name_id = run.text(&format!("type {number}"));
-        run.add_sample(Sample {
+        run.add_sample(&Sample {
             process_id,
             thread_id: None,
             context_id,
@@ -226,7 +226,7 @@ fn arguments_with_half_a_pair_are_labels_and_those_that_are_no_json_are_counted(
         args.int("n", 5);
         args.json("what", json);
         let args = run.args(&mut args).unwrap();
-        run.add_sample(Sample {
+        run.add_sample(&Sample {
             process_id,
             thread_id: None,
             context_id: Assembler::ROOT,

@@ -440,8 +440,8 @@ proptest! {
         let name_id = run.text("span");
         for (order, &(thread, start, duration_nanos)) in spans.iter().enumerate() {
             let start_nanos = start + offset;
-            run.add_slice(slice(threads[thread as usize], name_id, order as u64, start_nanos, duration_nanos)).unwrap();
-            run.add_gpu_activity(activity(process, thread, name_id, start_nanos, duration_nanos)).unwrap();
+            run.add_slice(&slice(threads[thread as usize], name_id, order as u64, start_nanos, duration_nanos)).unwrap();
+            run.add_gpu_activity(&activity(process, thread, name_id, start_nanos, duration_nanos)).unwrap();
         }
         run.finish(None).unwrap();
         let run = Run::open(folder.path()).unwrap();
@@ -520,12 +520,12 @@ fn threads_streams_and_values_are_profiles() {
     for rank in 0..2 {
         let process = run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
         let thread = run.thread(process, 70, "");
-        run.add_slice(slice(thread, kernel, 0, 10, 5)).unwrap();
+        run.add_slice(&slice(thread, kernel, 0, 10, 5)).unwrap();
         // Two that overlap on a stream, and more than there is room for on another.
-        run.add_gpu_activity(activity(process, 1, kernel, 20, 10)).unwrap();
-        run.add_gpu_activity(activity(process, 1, kernel, 25, 10)).unwrap();
+        run.add_gpu_activity(&activity(process, 1, kernel, 20, 10)).unwrap();
+        run.add_gpu_activity(&activity(process, 1, kernel, 25, 10)).unwrap();
         for start in 0..10 {
-            run.add_gpu_activity(activity(process, 2, kernel, 100 + start, 50)).unwrap();
+            run.add_gpu_activity(&activity(process, 2, kernel, 100 + start, 50)).unwrap();
         }
         let context_id = run.context(Assembler::ROOT, NodeKind::Frame, kernel);
         for value in [
@@ -546,7 +546,7 @@ fn threads_streams_and_values_are_profiles() {
                 value,
                 args,
             };
-            run.add_sample(sample).unwrap();
+            run.add_sample(&sample).unwrap();
         }
     }
     run.finish(None).unwrap();
@@ -588,7 +588,7 @@ fn streams_that_come_mixed_are_whole_and_in_order() {
     let (streams, per_stream) = (100_u32, 20_i64);
     for start in 0..per_stream {
         for stream in 0..streams {
-            run.add_gpu_activity(activity(process, stream, name_id, start, 1)).unwrap();
+            run.add_gpu_activity(&activity(process, stream, name_id, start, 1)).unwrap();
         }
     }
     run.finish(None).unwrap();

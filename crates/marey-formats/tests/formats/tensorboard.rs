@@ -101,7 +101,7 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
         for number in 0..3 {
             let duration = (number + 1) * 10 * MS;
             let mut slice = |kind, name_id, start_nanos, duration_nanos, step| {
-                run.add_slice(Slice {
+                run.add_slice(&Slice {
                     thread_id,
                     start_nanos,
                     duration_nanos,
@@ -131,8 +131,8 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
                 phase: 0,
                 value,
             };
-            run.add_metric(metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
-            run.add_metric(metric(MetricValue::Text("not a number".into()))).unwrap();
+            run.add_metric(&metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
+            run.add_metric(&metric(MetricValue::Text("not a number".into()))).unwrap();
             // Two that overlap, for 5 ms together, and the last of which goes into the next step.
             for (kind, after, length) in [
                 (ActivityKind::Kernel, 0, 3 * MS),
@@ -140,7 +140,7 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
                 (ActivityKind::Annotation, 0, duration),
                 (ActivityKind::Kernel, duration - MS, 2 * MS),
             ] {
-                run.add_gpu_activity(activity(process, kind, linear, start + after, length))
+                run.add_gpu_activity(&activity(process, kind, linear, start + after, length))
                     .unwrap();
             }
             start += duration;
@@ -218,7 +218,7 @@ fn without_steps_values_are_counted() {
     for value in [3, 4, 4] {
         let (time_nanos, context_id, sessions, phase) = (value, Assembler::ROOT, 0, 0);
         let value = MetricValue::Int(value);
-        run.add_metric(Metric {
+        run.add_metric(&Metric {
             time_nanos,
             thread_id,
             context_id,
@@ -297,7 +297,7 @@ fn only_the_busiest_devices_are_scalars() {
     let process = run.process(NewProcess::default());
     let thread_id = run.thread(process, 1, "");
     let name_id = run.text("step");
-    run.add_slice(Slice {
+    run.add_slice(&Slice {
         thread_id,
         start_nanos: 0,
         duration_nanos: 1000,
@@ -315,7 +315,7 @@ fn only_the_busiest_devices_are_scalars() {
     for device in 0..20 {
         let nanos = if device == 19 { 500 } else { 100 };
         let activity = activity(process, ActivityKind::Kernel, name_id, 0, nanos);
-        run.add_gpu_activity(GpuActivity { device, ..activity }).unwrap();
+        run.add_gpu_activity(&GpuActivity { device, ..activity }).unwrap();
     }
     run.finish(None).unwrap();
     let (scalars, _, left_out) = content(&Run::open(folder.path()).unwrap());

@@ -60,13 +60,13 @@ fn add_spans(run: &mut Assembler, thread_id: u32) {
         args: args(run, 64, "a \"#1\""),
         ..slice(run, thread_id, 1000, "aten::mm")
     };
-    run.add_slice(operator).unwrap();
+    run.add_slice(&operator).unwrap();
     let launch = Slice {
         kind: NodeKind::Runtime,
         correlation_id: Some(7),
         ..slice(run, thread_id, 1010, "cudaLaunchKernel")
     };
-    run.add_slice(launch).unwrap();
+    run.add_slice(&launch).unwrap();
 }
 
 fn add_gpu_activities(run: &mut Assembler, process_id: u32) {
@@ -105,8 +105,8 @@ fn add_gpu_activities(run: &mut Assembler, process_id: u32) {
         args: args(run, 4096, "pinned"),
         ..kernel
     };
-    run.add_gpu_activity(kernel).unwrap();
-    run.add_gpu_activity(copy).unwrap();
+    run.add_gpu_activity(&kernel).unwrap();
+    run.add_gpu_activity(&copy).unwrap();
 }
 
 fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
@@ -120,7 +120,7 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         category_id: Some(run.text("serve")),
         args: args(run, 1, "r"),
     };
-    run.add_async_span(request).unwrap();
+    run.add_async_span(&request).unwrap();
     let of_thread = Instant {
         time_nanos: 1020,
         process_id,
@@ -137,8 +137,8 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         args: Args::default(),
         ..of_thread.clone()
     };
-    run.add_instant(of_thread).unwrap();
-    run.add_instant(of_all).unwrap();
+    run.add_instant(&of_thread).unwrap();
+    run.add_instant(&of_all).unwrap();
     let flow = Flow {
         time_nanos: 1015,
         thread_id,
@@ -149,7 +149,7 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         category_id: Some(run.text("fwdbwd")),
         args: args(run, 3, "f"),
     };
-    run.add_flow(flow).unwrap();
+    run.add_flow(&flow).unwrap();
     let reduce = Collective {
         start_nanos: 1040,
         duration_nanos: Some(60),
@@ -186,8 +186,8 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         args: Args::default(),
         ..reduce
     };
-    run.add_collective(reduce).unwrap();
-    run.add_collective(send).unwrap();
+    run.add_collective(&reduce).unwrap();
+    run.add_collective(&send).unwrap();
 }
 
 /// Two stacks.
@@ -213,8 +213,8 @@ fn add_samples(run: &mut Assembler, process_id: u32, thread_id: u32) {
         args: Args::default(),
         ..sample.clone()
     };
-    run.add_sample(sample).unwrap();
-    run.add_sample(whole).unwrap();
+    run.add_sample(&sample).unwrap();
+    run.add_sample(&whole).unwrap();
 }
 
 fn add_memory(run: &mut Assembler, process_id: u32) {
@@ -234,7 +234,7 @@ fn add_memory(run: &mut Assembler, process_id: u32) {
         category_id: Some(run.text("cpu_instant_event")),
         args: args(run, 6, "a"),
     };
-    run.add_memory_event(allocation).unwrap();
+    run.add_memory_event(&allocation).unwrap();
     let block = MemoryBlock {
         time_nanos: 1200,
         process_id,
@@ -250,7 +250,7 @@ fn add_memory(run: &mut Assembler, process_id: u32) {
         context_id: None,
         args: args(run, 7, "b"),
     };
-    run.add_memory_block(block).unwrap();
+    run.add_memory_block(&block).unwrap();
 }
 
 fn add_about(run: &mut Assembler, process_id: u32, thread_id: u32) {
@@ -261,7 +261,7 @@ fn add_about(run: &mut Assembler, process_id: u32, thread_id: u32) {
         name: "H100".into(),
         properties: r#"{"numSms":132}"#.into(),
     };
-    run.add_device(device).unwrap();
+    run.add_device(&device).unwrap();
     let of_file =
         Metadata { process_id, thread_id: None, key: "schemaVersion".into(), value: "1".into() };
     let of_thread = Metadata {
@@ -270,6 +270,6 @@ fn add_about(run: &mut Assembler, process_id: u32, thread_id: u32) {
         value: r#"{"sort_index":2}"#.into(),
         ..of_file.clone()
     };
-    run.add_metadata(of_file).unwrap();
-    run.add_metadata(of_thread).unwrap();
+    run.add_metadata(&of_file).unwrap();
+    run.add_metadata(&of_thread).unwrap();
 }

@@ -202,7 +202,7 @@ fn arguments_that_many_rows_share_count_for_each() {
         let args = run.args(&mut long).unwrap();
         for number in 0..100 {
             let span = slice(run, thread, 20 * number, "f");
-            run.add_slice(Slice { args: args.clone(), ..span }).unwrap();
+            run.add_slice(&Slice { args: args.clone(), ..span }).unwrap();
         }
     });
     assert_eq!(run.value("SELECT count(*) FROM spans"), "100");

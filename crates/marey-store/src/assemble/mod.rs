@@ -33,8 +33,8 @@ use crate::row::{
 use crate::sort::{Sortable, Sorter};
 use crate::{Manifest, ProcessEntry, StoreError};
 
-/// Rows that are read back at a time.
-const BATCH_ROWS: usize = 1 << 14;
+/// Rows that are read back at a time: few enough to stay in a cache.
+const BATCH_ROWS: usize = 1 << 10;
 
 /// Makes a run of the events of foreign files.
 #[derive(Debug)]
@@ -165,10 +165,6 @@ impl<R: Row> Sortable for R {
         self.start_nanos()
     }
 
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.heap_bytes()
-    }
-
     fn put(&self, out: &mut Vec<u8>) {
         Row::put(self, out);
     }
@@ -274,48 +270,48 @@ impl Assembler {
     }
 
     /// Adds a slice of a thread.
-    pub fn add_slice(&mut self, slice: Slice) -> Result<(), StoreError> {
+    pub fn add_slice(&mut self, slice: &Slice) -> Result<(), StoreError> {
         let process = self.threads[slice.thread_id as usize].process;
         self.extend(process, slice.start_nanos, slice.duration_nanos);
         self.slices.push(slice)
     }
 
     /// Adds a span beside the stacks of threads.
-    pub fn add_async_span(&mut self, row: AsyncSpan) -> Result<(), StoreError> {
+    pub fn add_async_span(&mut self, row: &AsyncSpan) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
         self.others.async_spans.push(row)
     }
 
     /// Adds an instant.
-    pub fn add_instant(&mut self, row: Instant) -> Result<(), StoreError> {
+    pub fn add_instant(&mut self, row: &Instant) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
         self.others.instants.push(row)
     }
 
     /// Adds a point of a flow.
-    pub fn add_flow(&mut self, row: Flow) -> Result<(), StoreError> {
+    pub fn add_flow(&mut self, row: &Flow) -> Result<(), StoreError> {
         self.others.flows.push(row)
     }
 
     /// Adds a value of a counter.
-    pub fn add_metric(&mut self, row: Metric) -> Result<(), StoreError> {
+    pub fn add_metric(&mut self, row: &Metric) -> Result<(), StoreError> {
         let process = self.threads[row.thread_id as usize].process;
         self.extend(process, row.time_nanos, 0);
         self.others.metrics.push(row)
     }
 
     /// Adds a value of a call stack.
-    pub fn add_sample(&mut self, row: Sample) -> Result<(), StoreError> {
+    pub fn add_sample(&mut self, row: &Sample) -> Result<(), StoreError> {
         if let Some(nanos) = row.time_nanos {
             self.extend(row.process_id, nanos, 0);
         }
-        self.sum_up(&row);
+        self.sum_up(row);
         self.others.samples.push(row)
     }
 
     /// Adds what a device did. Without a context it gets that of the call that has its
     /// `correlation_id`, or of the operator that has its `external_id`.
-    pub fn add_gpu_activity(&mut self, row: GpuActivity) -> Result<(), StoreError> {
+    pub fn add_gpu_activity(&mut self, row: &GpuActivity) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
         if let (None, Some(external)) = (row.context_id, row.external_id) {
             self.wanted.insert((row.process_id, external));
@@ -324,29 +320,29 @@ impl Assembler {
     }
 
     /// Adds a collective.
-    pub fn add_collective(&mut self, row: Collective) -> Result<(), StoreError> {
+    pub fn add_collective(&mut self, row: &Collective) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos.unwrap_or(0));
         self.others.collectives.push(row)
     }
 
     /// Adds what an allocator did.
-    pub fn add_memory_event(&mut self, row: MemoryEvent) -> Result<(), StoreError> {
+    pub fn add_memory_event(&mut self, row: &MemoryEvent) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
         self.others.memory_events.push(row)
     }
 
     /// Adds a block of memory.
-    pub fn add_memory_block(&mut self, row: MemoryBlock) -> Result<(), StoreError> {
+    pub fn add_memory_block(&mut self, row: &MemoryBlock) -> Result<(), StoreError> {
         self.others.memory_blocks.push(row)
     }
 
     /// Adds a device.
-    pub fn add_device(&mut self, row: Device) -> Result<(), StoreError> {
+    pub fn add_device(&mut self, row: &Device) -> Result<(), StoreError> {
         self.others.devices.push(row)
     }
 
     /// Adds what the file says of itself.
-    pub fn add_metadata(&mut self, row: Metadata) -> Result<(), StoreError> {
+    pub fn add_metadata(&mut self, row: &Metadata) -> Result<(), StoreError> {
         self.others.metadata.push(row)
     }
 

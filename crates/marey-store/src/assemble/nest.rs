@@ -80,10 +80,6 @@ impl Sortable for Slice {
         (self.thread_id, self.start_nanos, Reverse(self.duration_nanos), self.order)
     }
 
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.args.heap_bytes()
-    }
-
     fn put(&self, out: &mut Vec<u8>) {
         self.thread_id.put(out);
         self.start_nanos.put(out);
@@ -229,9 +225,9 @@ impl Nest<'_> {
         self.sums.add(&Summand { place, parent, start_nanos, duration_nanos, children_nanos });
         if slice.kind == NodeKind::Step {
             let step = self.step(&slice, context);
-            self.steps.push(step)?;
+            self.steps.push(&step)?;
         }
-        self.spans.push(Span {
+        self.spans.push(&Span {
             start_nanos,
             duration_nanos,
             children_nanos,

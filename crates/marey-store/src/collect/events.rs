@@ -151,7 +151,7 @@ impl<'a> Events<'a> {
             }
             let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
             self.sum_up(&row);
-            self.spans.push(row)?;
+            self.spans.push(&row)?;
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<'a> Events<'a> {
                 if is_last {
                     self.sum_up(&row);
                 }
-                self.spans.push(row)?;
+                self.spans.push(&row)?;
                 inner = (self.outline.places[place as usize].parent, duration_nanos);
             }
         }
@@ -208,7 +208,7 @@ impl<'a> Events<'a> {
                 continue;
             };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
-            self.values.push(ValueRow { time_nanos, place, stamp, name, value })?;
+            self.values.push(&ValueRow { time_nanos, place, stamp, name, value })?;
         }
         Ok(())
     }

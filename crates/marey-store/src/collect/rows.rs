@@ -37,10 +37,6 @@ impl Sortable for SpanRow {
         self.start_nanos
     }
 
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-    }
-
     fn put(&self, out: &mut Vec<u8>) {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
         let [start, duration, children] = times.map(i64::cast_unsigned);
@@ -64,10 +60,6 @@ impl Sortable for ValueRow {
 
     fn key(&self) -> i64 {
         self.time_nanos
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.value.heap_bytes()
     }
 
     fn put(&self, out: &mut Vec<u8>) {

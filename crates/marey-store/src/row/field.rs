@@ -9,6 +9,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
+use smallvec::SmallVec;
 
 /// A field of a row: one column or several.
 pub trait Field: Sized {
@@ -33,12 +34,12 @@ pub trait Field: Sized {
 }
 
 /// The arguments of an event: a text in `args`, and the numbers that fill its gaps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Args {
     /// The text; none, if the event has no arguments.
     pub text_id: Option<u32>,
-    /// The numbers, in the order of the gaps.
-    pub numbers: Box<[i64]>,
+    /// The numbers, in the order of the gaps. Most events have a few.
+    pub numbers: SmallVec<[i64; 4]>,
 }
 
 macro_rules! number {
@@ -211,12 +212,12 @@ impl Field for Args {
 
     fn read(arrays: &[ArrayRef], row: usize) -> Self {
         let numbers = arrays[1].as_list::<i32>();
-        let numbers = numbers.is_valid(row).then(|| numbers.value(row));
-        let numbers = numbers.map(|list| list.as_primitive::<Int64Type>().values().to_vec());
-        Self {
-            text_id: Option::read(arrays, row),
-            numbers: numbers.unwrap_or_default().into_boxed_slice(),
-        }
+        let numbers = numbers.is_valid(row).then(|| {
+            let offsets = numbers.value_offsets();
+            let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+            SmallVec::from_slice(&numbers.values().as_primitive::<Int64Type>().values()[start..end])
+        });
+        Self { text_id: Option::read(arrays, row), numbers: numbers.unwrap_or_default() }
     }
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -333,14 +334,14 @@ fn take_option<T: Field>(input: &mut impl Read) -> io::Result<Option<T>> {
 }
 
 fn put_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
-    (values.len() as u64).put(out);
+    (values.len() as u32).put(out);
     for value in values {
         value.put(out);
     }
 }
 
 fn take_all<T: Field, L: FromIterator<T>>(input: &mut impl Read) -> io::Result<L> {
-    let len = u64::take(input)?;
+    let len = u32::take(input)?;
     (0..len).map(|_| T::take(input)).collect()
 }
 

@@ -84,15 +84,15 @@ fn slices_nest_by_their_times() {
     let other = run.thread(0, 35, "other");
     let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text(name));
     // Out of order, and those with the same times by their order alone.
-    run.add_slice(Slice { order: 2, ..slice(0, 10, 20, names[2]) }).unwrap();
-    run.add_slice(Slice { order: 1, ..slice(0, 10, 20, names[1]) }).unwrap();
-    run.add_slice(slice(0, 0, 100, names[0])).unwrap();
+    run.add_slice(&Slice { order: 2, ..slice(0, 10, 20, names[2]) }).unwrap();
+    run.add_slice(&Slice { order: 1, ..slice(0, 10, 20, names[1]) }).unwrap();
+    run.add_slice(&slice(0, 0, 100, names[0])).unwrap();
     // Overlaps `b` without being inside: it is beside it, and `b` is over.
-    run.add_slice(slice(0, 25, 20, names[3])).unwrap();
-    run.add_slice(slice(0, 26, 1, names[4])).unwrap();
+    run.add_slice(&slice(0, 25, 20, names[3])).unwrap();
+    run.add_slice(&slice(0, 26, 1, names[4])).unwrap();
     // What begins where another ends follows it.
-    run.add_slice(slice(0, 100, 0, names[5])).unwrap();
-    run.add_slice(slice(other, 5, 5, names[5])).unwrap();
+    run.add_slice(&slice(0, 100, 0, names[5])).unwrap();
+    run.add_slice(&slice(other, 5, 5, names[5])).unwrap();
     assert_eq!(run.events(), 7);
     assert_eq!(run.finish(None).unwrap().events, 7);
 
@@ -135,18 +135,18 @@ fn activities_know_where_they_were_launched() {
     let mut run = assembler(folder.path());
     let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text(name));
     let given = run.context(Assembler::ROOT, NodeKind::Frame, op);
-    run.add_slice(Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
+    run.add_slice(&Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
     let call =
         Slice { correlation_id: Some(9), kind: NodeKind::Runtime, ..slice(0, 10, 5, launch) };
-    run.add_slice(call).unwrap();
+    run.add_slice(&call).unwrap();
     // A graph launch has many.
     for start in [50, 60] {
-        run.add_gpu_activity(GpuActivity { correlation_id: Some(9), ..kernel(start, gemm) })
+        run.add_gpu_activity(&GpuActivity { correlation_id: Some(9), ..kernel(start, gemm) })
             .unwrap();
     }
-    run.add_gpu_activity(GpuActivity { external_id: Some(5), ..kernel(70, gemm) }).unwrap();
-    run.add_gpu_activity(GpuActivity { context_id: Some(given), ..kernel(80, gemm) }).unwrap();
-    run.add_gpu_activity(GpuActivity { correlation_id: Some(1), ..kernel(90, gemm) }).unwrap();
+    run.add_gpu_activity(&GpuActivity { external_id: Some(5), ..kernel(70, gemm) }).unwrap();
+    run.add_gpu_activity(&GpuActivity { context_id: Some(given), ..kernel(80, gemm) }).unwrap();
+    run.add_gpu_activity(&GpuActivity { correlation_id: Some(1), ..kernel(90, gemm) }).unwrap();
     run.rest().unwrap();
     let assembled = run.finish(None).unwrap();
     assert_eq!(assembled.losses[&LossCause::UnmatchedActivity], 1);
@@ -176,7 +176,7 @@ fn arguments_are_stored_once_and_come_back_whole() {
         new.text("type", "a#b");
         let args = run.args(&mut new).unwrap();
         assert_eq!(args.text_id, Some(0));
-        run.add_slice(Slice { args, ..slice(0, number, 1, name) }).unwrap();
+        run.add_slice(&Slice { args, ..slice(0, number, 1, name) }).unwrap();
     }
     new.clear();
     assert_eq!(run.args(&mut new).unwrap(), Args::default());
@@ -198,11 +198,11 @@ fn every_moment_is_shifted_and_no_length() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let name = run.text("step");
-    run.add_slice(Slice { kind: NodeKind::Step, step: Some(7), ..slice(0, 100, 10, name) })
+    run.add_slice(&Slice { kind: NodeKind::Step, step: Some(7), ..slice(0, 100, 10, name) })
         .unwrap();
-    run.add_slice(Slice { kind: NodeKind::Step, ..slice(0, 110, 10, name) }).unwrap();
-    run.add_gpu_activity(kernel(105, name)).unwrap();
-    run.add_instant(Instant {
+    run.add_slice(&Slice { kind: NodeKind::Step, ..slice(0, 110, 10, name) }).unwrap();
+    run.add_gpu_activity(&kernel(105, name)).unwrap();
+    run.add_instant(&Instant {
         time_nanos: 107,
         process_id: 0,
         thread_id: None,
@@ -257,8 +257,8 @@ fn samples_add_up_in_what_is_around_them() {
         args: Args::default(),
     };
     for (context, nanos, samples) in [(inner, 30, 3), (outer, 10, 1), (inner, 20, 2)] {
-        run.add_sample(sample(context, cpu, nanos)).unwrap();
-        run.add_sample(sample(context, count, samples)).unwrap();
+        run.add_sample(&sample(context, cpu, nanos)).unwrap();
+        run.add_sample(&sample(context, count, samples)).unwrap();
     }
     run.finish(None).unwrap();
 
@@ -293,8 +293,8 @@ fn a_window_has_what_reaches_into_it() {
     let thread = run.thread(process, 1, "");
     let name = run.text("x");
     for start in [0, 10, 20, 30] {
-        run.add_slice(slice(0, start, 10, name)).unwrap();
-        run.add_slice(slice(thread, start, 0, name)).unwrap();
+        run.add_slice(&slice(0, start, 10, name)).unwrap();
+        run.add_slice(&slice(thread, start, 0, name)).unwrap();
     }
     let context_id = Assembler::ROOT;
     let value = MetricValue::Float(1.5);
@@ -307,7 +307,7 @@ fn a_window_has_what_reaches_into_it() {
         phase: 0,
         value,
     };
-    run.add_metric(metric).unwrap();
+    run.add_metric(&metric).unwrap();
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
@@ -371,7 +371,7 @@ proptest! {
             for at in order {
                 let (start, duration, _, path) = &slices[at];
                 let name = run.text(path.rsplit('/').next().unwrap());
-                run.add_slice(Slice { order: at as u64, ..slice(thread, *start, *duration, name) }).unwrap();
+                run.add_slice(&Slice { order: at as u64, ..slice(thread, *start, *duration, name) }).unwrap();
             }
             expected.extend(slices.into_iter().map(|row| (thread, row)));
         }
@@ -400,7 +400,7 @@ proptest! {
         run.thread(0, 2, "");
         let name = run.text("x");
         for &(thread, start, duration) in &slices {
-            run.add_slice(slice(thread, start, duration, name)).unwrap();
+            run.add_slice(&slice(thread, start, duration, name)).unwrap();
         }
         run.finish(None).unwrap();
         let run = Run::open(folder.path()).unwrap();
@@ -428,7 +428,7 @@ fn a_process_without_events_lasted_as_long_as_the_others() {
     let mut run = assembler(folder.path());
     let idle = run.process(NewProcess { pid: 99, ..NewProcess::default() });
     let name = run.text("x");
-    run.add_slice(slice(0, 500, 100, name)).unwrap();
+    run.add_slice(&slice(0, 500, 100, name)).unwrap();
     run.set_base_nanos(1_000);
     run.finish(Some(10)).unwrap();
     let run = Run::open(folder.path()).unwrap();
@@ -444,7 +444,7 @@ fn slices_that_are_too_deep_lie_beside_the_innermost_one() {
     let name = run.text("x");
     let deep = 10_005;
     for depth in 0..deep {
-        run.add_slice(slice(0, depth, 2 * (deep - depth), name)).unwrap();
+        run.add_slice(&slice(0, depth, 2 * (deep - depth), name)).unwrap();
     }
     let assembled = run.finish(None).unwrap();
     assert_eq!(assembled.losses[&LossCause::Unsupported], 5);
@@ -480,7 +480,7 @@ fn samples_of_one_stack_on_many_threads_are_bounded() {
             args,
         };
         for _ in 0..3 {
-            run.add_sample(sample.clone()).unwrap();
+            run.add_sample(&sample.clone()).unwrap();
         }
     }
     let assembled = run.finish(None).unwrap();

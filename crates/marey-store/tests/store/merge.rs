@@ -18,7 +18,7 @@ fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
         new.text("name", name);
         let args = run.args(&mut new).unwrap();
         let name_id = run.text(name);
-        run.add_slice(Slice {
+        run.add_slice(&Slice {
             thread_id,
             start_nanos: pid + depth,
             duration_nanos: 100 - 2 * depth,
@@ -40,7 +40,7 @@ fn run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
         key: "k".into(),
         value: "1".into(),
     };
-    run.add_metadata(metadata).unwrap();
+    run.add_metadata(&metadata).unwrap();
     run.lose(process, LossCause::Unsupported, 2);
     run.finish(None).unwrap();
     let opened = Run::open(folder.path()).unwrap();

@@ -231,7 +231,7 @@ impl Events<'_> {
         }
         if let (Some(point), Some(thread_id)) = (marks.text("flow"), head.place.thread) {
             let args = self.import.run.args(&mut args)?;
-            return self.import.run.add_flow(Flow {
+            return self.import.run.add_flow(&Flow {
                 time_nanos: head.time_nanos,
                 thread_id,
                 flow_id: marks.uint("flow_id").unwrap_or(0),
@@ -255,7 +255,7 @@ impl Events<'_> {
             Place { .. } => InstantScope::Process,
         };
         let args = self.import.run.args(&mut args)?;
-        self.import.run.add_instant(Instant {
+        self.import.run.add_instant(&Instant {
             time_nanos: head.time_nanos,
             process_id: head.place.process,
             thread_id: head.place.around,
@@ -278,7 +278,7 @@ impl Events<'_> {
         let thread = marks.uint("thread_track").map(|uuid| self.tracks.place(uuid, self.import));
         let context_id = self.stack(sequence, event);
         let args = self.import.run.args(args)?;
-        self.import.run.add_memory_event(MemoryEvent {
+        self.import.run.add_memory_event(&MemoryEvent {
             time_nanos: head.time_nanos,
             process_id: head.place.process,
             thread_id: thread.and_then(|place| place.thread),
@@ -330,7 +330,7 @@ impl Events<'_> {
             self.lose(LossCause::Unsupported, "a flow at a slice that is of no thread");
             return Ok(());
         };
-        self.import.run.add_flow(Flow {
+        self.import.run.add_flow(&Flow {
             time_nanos: head.time_nanos,
             thread_id,
             flow_id,
@@ -434,7 +434,7 @@ impl Events<'_> {
             Some(COUNTER) => self.stack(sequence, event),
             _ => None,
         };
-        self.import.run.add_metric(Metric {
+        self.import.run.add_metric(&Metric {
             time_nanos,
             thread_id,
             context_id: context_id.unwrap_or(Assembler::ROOT),

@@ -121,7 +121,7 @@ impl Events<'_> {
             let is_only = key.is_empty() || key == "value";
             let name = if is_only { name.to_owned() } else { format!("{name} {key}") };
             let name_id = self.import.run.text(&name);
-            self.import.run.add_metric(Metric {
+            self.import.run.add_metric(&Metric {
                 time_nanos: head.time_nanos,
                 thread_id,
                 context_id: Assembler::ROOT,

@@ -58,12 +58,12 @@ impl Events<'_> {
         let run = &mut self.import.run;
         let args = run.args(&mut args)?;
         match row {
-            Beginning::Span(row) => run.add_slice(Slice { duration_nanos, args, ..row }),
+            Beginning::Span(row) => run.add_slice(&Slice { duration_nanos, args, ..row }),
             Beginning::AsyncSpan(row) => {
-                run.add_async_span(AsyncSpan { duration_nanos, args, ..row })
+                run.add_async_span(&AsyncSpan { duration_nanos, args, ..row })
             }
             Beginning::Activity(row) => {
-                run.add_gpu_activity(GpuActivity { duration_nanos, args, ..*row })
+                run.add_gpu_activity(&GpuActivity { duration_nanos, args, ..*row })
             }
         }
     }

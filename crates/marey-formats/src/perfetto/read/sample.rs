@@ -66,7 +66,7 @@ impl Events<'_> {
             None => ("callstacks", MetricValue::Int(1)),
         };
         let name_id = self.import.run.text(name);
-        self.import.run.add_sample(Sample {
+        self.import.run.add_sample(&Sample {
             process_id: head.place.process,
             thread_id: head.place.around,
             context_id,
@@ -90,7 +90,7 @@ impl Events<'_> {
         self.show_samples();
         let context_id = self.stack(sequence, event).unwrap_or(Assembler::ROOT);
         let args = self.import.run.args(args)?;
-        self.import.run.add_sample(Sample {
+        self.import.run.add_sample(&Sample {
             process_id: head.place.process,
             thread_id: head.place.around,
             context_id,
@@ -162,7 +162,7 @@ impl Events<'_> {
         let process_id = self.tracks.place_of_thread(thread, self.import).process;
         let name_id = self.import.run.text("samples");
         let args = self.import.run.args(args)?;
-        self.import.run.add_sample(Sample {
+        self.import.run.add_sample(&Sample {
             process_id,
             thread_id: Some(thread),
             context_id,

@@ -124,7 +124,7 @@ fn add(
     let track_id = run.text(["1", "0x2", "a \"b\""][choice % 3]);
     let (start_nanos, duration_nanos) = (time_nanos, duration);
     match what {
-        0..=2 => run.add_slice(Slice {
+        0..=2 => run.add_slice(&Slice {
             thread_id,
             start_nanos,
             duration_nanos,
@@ -140,9 +140,9 @@ fn add(
         }),
         3 => {
             let row = activity(happening, time_nanos, process_id, (name_id, args), run);
-            run.add_gpu_activity(row)
+            run.add_gpu_activity(&row)
         }
-        4 => run.add_instant(Instant {
+        4 => run.add_instant(&Instant {
             time_nanos,
             process_id,
             thread_id: Some(thread_id),
@@ -151,7 +151,7 @@ fn add(
             category_id: category_id.filter(|_| choice > 2),
             args,
         }),
-        5 => run.add_flow(Flow {
+        5 => run.add_flow(&Flow {
             time_nanos,
             thread_id,
             flow_id: number,
@@ -161,7 +161,7 @@ fn add(
             category_id: Some(flow_category),
             args,
         }),
-        6 => run.add_metric(Metric {
+        6 => run.add_metric(&Metric {
             time_nanos,
             thread_id,
             context_id: Assembler::ROOT,
@@ -178,9 +178,9 @@ fn add(
         7 => {
             let ids = (process_id, thread_id);
             let row = memory_event(happening, time_nanos, ids, args, run);
-            run.add_memory_event(row)
+            run.add_memory_event(&row)
         }
-        _ => run.add_async_span(AsyncSpan {
+        _ => run.add_async_span(&AsyncSpan {
             start_nanos,
             duration_nanos,
             process_id,

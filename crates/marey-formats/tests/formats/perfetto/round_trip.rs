@@ -53,7 +53,7 @@ fn half_a_pair_is_no_reason_to_give_arguments_up() {
         args.int("n", 5);
         args.json("half", r#"["a\ud800", {"\udc00": 1}]"#);
         let (name_id, args) = (run.text("n"), run.args(&mut args).unwrap());
-        run.add_instant(Instant {
+        run.add_instant(&Instant {
             time_nanos: 1,
             process_id: process,
             thread_id: Some(thread),
@@ -74,7 +74,7 @@ fn what_has_no_place_is_counted() {
         let process = run.process(NewProcess::default());
         let (thread, name) = (run.thread(process, 1, ""), run.text("n"));
         for value in [MetricValue::Text("x".into()), MetricValue::Ints(vec![1])] {
-            run.add_metric(metric(5, thread, Assembler::ROOT, name, value)).unwrap();
+            run.add_metric(&metric(5, thread, Assembler::ROOT, name, value)).unwrap();
         }
         let metadata = marey_store::row::Metadata {
             process_id: process,
@@ -82,7 +82,7 @@ fn what_has_no_place_is_counted() {
             key: "k".into(),
             value: "1".into(),
         };
-        run.add_metadata(metadata).unwrap();
+        run.add_metadata(&metadata).unwrap();
     });
     assert_eq!(left_out, r#"{"entries of metadata": 1, "values that are no numbers": 2}"#);
 }
@@ -96,7 +96,7 @@ fn an_argument_named_like_the_marks_is_an_argument() {
         args.json("marey", r#"{"kind":"frame","is_open":true}"#);
         let args = run.args(&mut args).unwrap();
         let name_id = run.text("span");
-        run.add_slice(Slice { args, ..slice(thread, 1, 2, name_id) }).unwrap();
+        run.add_slice(&Slice { args, ..slice(thread, 1, 2, name_id) }).unwrap();
     });
     let dumped = dump_of(&bytes);
     let expected = r#"/scope:span {"marey":{"is_open":true,"kind":"frame"}}"#;
@@ -120,7 +120,7 @@ fn slices_that_cross_are_on_two_tracks_of_one_name() {
                     category_id: None,
                     args: Args::default(),
                 };
-                run.add_async_span(row).unwrap();
+                run.add_async_span(&row).unwrap();
             }
         });
         bytes.windows(9).filter(|window| window == b"the track").count()
@@ -291,7 +291,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
     let extents = maybe.map(|n| [n as u32, a as u32, u32::MAX]);
     let time_nanos = start_nanos;
     let done = match seed.what {
-        0 => run.add_slice(Slice {
+        0 => run.add_slice(&Slice {
             order,
             kind,
             step: (kind == NodeKind::Step).then_some(b as u32),
@@ -302,7 +302,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             args,
             ..slice(thread, start_nanos, duration_nanos, name_id)
         }),
-        1 => run.add_async_span(AsyncSpan {
+        1 => run.add_async_span(&AsyncSpan {
             start_nanos,
             duration_nanos,
             process_id,
@@ -312,7 +312,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             category_id,
             args,
         }),
-        2 => run.add_instant(Instant {
+        2 => run.add_instant(&Instant {
             time_nanos,
             process_id,
             thread_id: is_set.then_some(thread),
@@ -321,7 +321,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             category_id,
             args,
         }),
-        3 => run.add_flow(Flow {
+        3 => run.add_flow(&Flow {
             time_nanos,
             thread_id: thread,
             flow_id: b,
@@ -331,8 +331,8 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             category_id,
             args,
         }),
-        4 => run.add_metric(metric(start_nanos, thread, context, name_id, number)),
-        5 => run.add_sample(Sample {
+        4 => run.add_metric(&metric(start_nanos, thread, context, name_id, number)),
+        5 => run.add_sample(&Sample {
             process_id,
             thread_id: is_set.then_some(thread),
             context_id: context,
@@ -341,7 +341,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             value: number,
             args,
         }),
-        6 => run.add_gpu_activity(GpuActivity {
+        6 => run.add_gpu_activity(&GpuActivity {
             start_nanos,
             duration_nanos,
             process_id,
@@ -361,7 +361,7 @@ fn add(run: &mut Assembler, seed: &Seed, (process_id, thread): (u32, u32), order
             external_id: is_set.then_some(a),
             args,
         }),
-        _ => run.add_memory_event(MemoryEvent {
+        _ => run.add_memory_event(&MemoryEvent {
             time_nanos,
             process_id,
             thread_id: is_set.then_some(thread),
