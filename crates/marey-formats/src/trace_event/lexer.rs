@@ -135,9 +135,9 @@ impl<'a> Lexer<'a> {
     }
 
     /// Goes past a byte that must come next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn expect(&mut self, byte: u8, cause: Cause) -> Result<(), Stop> {
-        if self.peek()? == byte {
+        if self.bytes.get(self.at) == Some(&byte) || self.peek()? == byte {
             self.at += 1;
             Ok(())
         } else {
@@ -200,6 +200,7 @@ impl<'a> Lexer<'a> {
         self.value_at(0)
     }
 
+    #[inline(always)]
     fn value_at(&mut self, depth: u32) -> Result<Piece, Stop> {
         let first = self.peek()?;
         let start = self.at;
@@ -207,14 +208,21 @@ impl<'a> Lexer<'a> {
             b'"' => {
                 self.text()?;
             }
-            b'{' | b'[' if depth == MAX_DEPTH => {
-                return Err(self.bad(Cause::TooDeep));
-            }
-            b'{' => self.object(|lexer, _| lexer.value_at(depth + 1).map(drop))?,
-            b'[' => self.list(|lexer| lexer.value_at(depth + 1).map(drop))?,
+            b'{' | b'[' => self.nested(first, depth)?,
             _ => self.word()?,
         }
         Ok(self.piece(start, self.at))
+    }
+
+    fn nested(&mut self, first: u8, depth: u32) -> Result<(), Stop> {
+        if depth == MAX_DEPTH {
+            return Err(self.bad(Cause::TooDeep));
+        }
+        if first == b'{' {
+            self.object(|lexer, _| lexer.value_at(depth + 1).map(drop))
+        } else {
+            self.list(|lexer| lexer.value_at(depth + 1).map(drop))
+        }
     }
 
     /// Goes past a text; the piece is without its quotes.
@@ -270,14 +278,30 @@ impl<'a> Lexer<'a> {
     }
 
     /// Goes past a number or a word.
+    #[inline]
     fn word(&mut self) -> Result<(), Stop> {
         let rest = &self.bytes[self.at..];
-        // Most words are whole numbers.
-        let digits = count_digits(rest);
-        if let (Some(b'1'..=b'9'), Some(b',' | b'}' | b']')) = (rest.first(), rest.get(digits)) {
-            self.at += digits;
+        // Most words are numbers, whole or with a point.
+        let mut end = count_digits(rest);
+        let is_number = match rest.first() {
+            Some(b'1'..=b'9') => true,
+            Some(b'0') => end == 1,
+            _ => false,
+        };
+        if is_number && rest.get(end) == Some(&b'.') {
+            let fraction = count_digits(&rest[end + 1..]);
+            end += if fraction > 0 { fraction + 1 } else { 0 };
+        }
+        if let (true, Some(b',' | b'}' | b']' | b'\n')) = (is_number, rest.get(end)) {
+            self.at += end;
             return Ok(());
         }
+        self.other_word()
+    }
+
+    #[inline(never)]
+    fn other_word(&mut self) -> Result<(), Stop> {
+        let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|byte| !is_of_word(*byte)).ok_or(Stop::More)?;
         if end == 0 {
             return Err(self.bad(Cause::NoValue));
@@ -338,8 +362,21 @@ pub(super) fn is_json_word(word: &[u8]) -> bool {
     rest.is_empty()
 }
 
+/// How many digits the bytes begin with.
+#[inline]
 fn count_digits(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    let mut at = 0;
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let next = u8x16::new(*next);
+        let digits = next.max(u8x16::splat(b'0')).min(u8x16::splat(b'9')).simd_eq(next);
+        let others = (!digits).to_bitmask();
+        if others != 0 {
+            return at + others.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// The first byte from a place on that JSON does not have as white space, or the end.
@@ -443,6 +480,9 @@ mod tests {
             let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
             prop_assert_eq!(end_of_plain(&bytes, 0), expected);
+            let digits: Vec<u8> = bytes.iter().map(|byte| b'0' + byte % 11).collect();
+            let expected = digits.iter().position(|byte| *byte > b'9').unwrap_or(bytes.len());
+            prop_assert_eq!(count_digits(&digits), expected);
             let spaces: Vec<u8> = bytes.iter().map(|byte| if *byte < 0xf0 { b" \t\r\n"[usize::from(byte % 4)] } else { *byte }).collect();
             let expected = spaces.iter().position(|byte| *byte >= 0xf0).unwrap_or(bytes.len());
             prop_assert_eq!(end_of_space(&spaces, 0), expected);
