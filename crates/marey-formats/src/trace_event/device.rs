@@ -41,6 +41,8 @@ struct Columns<'a> {
     shared_bytes: Option<i64>,
     bytes: Option<i64>,
     call_stack: Option<&'a str>,
+    /// Name of the collective that it is part of, as JSON.
+    collective: Option<&'a str>,
 }
 
 impl Devices {
@@ -87,7 +89,7 @@ impl Devices {
             external_id: external_id.filter(|id| columns.correlation_id != Some(*id)),
             args: import.run.args(&mut self.args)?,
         };
-        if let Some(name) = event.arg("Collective name") {
+        if let Some(name) = columns.collective {
             add_collective(event, name, &activity, import)?;
         }
         import.run.add_gpu_activity(&activity)?;
@@ -144,6 +146,10 @@ impl<'a> Columns<'a> {
     /// Whether an argument has a column, and a value that fits there.
     fn set(&mut self, key: &str, value: &'a str) -> bool {
         match key {
+            "Collective name" => {
+                self.collective.get_or_insert(value);
+                false // it stays an argument, too
+            }
             "device" | "Device" => fill(&mut self.device, unsigned(value)),
             "stream" => fill(&mut self.stream, stream(value)),
             "correlation" => fill(&mut self.correlation_id, unsigned(value)),

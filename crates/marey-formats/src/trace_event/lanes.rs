@@ -31,6 +31,9 @@ pub(super) struct Lanes {
     processes: BTreeMap<Id, u32>,
     threads: BTreeMap<(Id, Id), Lane>,
     last: Option<((Id, Id), Lane)>,
+    /// What the last event calls its process and its thread, as JSON.
+    last_names: (String, String),
+    last_ids: Option<(Id, Id)>,
     /// Ids in the system that threads will have which come later.
     os_ids: BTreeMap<(Id, Id), i64>,
     /// The process that uses the devices.
@@ -79,7 +82,18 @@ impl Lanes {
 
     /// What an event calls its process and its thread.
     pub(super) fn ids(&mut self, event: &Event) -> (Id, Id) {
-        (self.id(event.process()), self.id(event.thread()))
+        let (process, thread) = (event.process(), event.thread());
+        if let Some(ids) = self.last_ids
+            && *self.last_names.0 == *process
+            && *self.last_names.1 == *thread
+        {
+            return ids;
+        }
+        process.clone_into(&mut self.last_names.0);
+        thread.clone_into(&mut self.last_names.1);
+        let ids = (self.id(process), self.id(thread));
+        self.last_ids = Some(ids);
+        ids
     }
 
     /// The thread of an event.
