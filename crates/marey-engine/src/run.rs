@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use marey::{Export, Moment, Span, Written, parse_format};
 use marey_formats::{Imported, TemporaryRun};
-use marey_query::sql::{Database, Limits};
+use marey_query::sql::{Database, Limits, TableName};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -81,8 +81,7 @@ impl Run {
         let limits = limits(memory_limit, threads)?;
         let (run, imported) = py.detach(|| open(&path))?;
         let warnings = imported.as_ref().map(marey::import_warnings).unwrap_or_default();
-        let database = py.detach(|| Database::open(Arc::new(run), limits));
-        let database = Arc::new(database.map_err(|error| bad_query(&error))?);
+        let database = Arc::new(Database::new(Arc::new(run), limits));
         Ok(Self { database, limits, process_id: process::id(), path, warnings })
     }
 
@@ -95,9 +94,9 @@ impl Run {
     }
 
     /// Names of the tables and views that need no schema before them.
-    fn tables(&self) -> PyResult<Vec<&'static str>> {
-        let tables = self.database()?.names().tables.iter();
-        Ok(tables.filter(|table| table.schema == "main").map(|table| table.name).collect())
+    #[staticmethod]
+    fn tables() -> Vec<&'static str> {
+        TableName::all().filter(|table| table.schema == "main").map(|table| table.name).collect()
     }
 
     /// Bytes of spools that the tables do not have, because nothing can be written there.

@@ -23,7 +23,7 @@ mod table;
 mod views;
 mod window;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
@@ -56,14 +56,15 @@ impl Default for Limits {
 /// A run, open to SQL.
 pub struct Database {
     run: Arc<Run>,
-    engine: Arc<Engine>,
+    limits: Limits,
+    /// Made when the first query needs it: who asks nothing needs no threads.
+    engine: Mutex<Option<Arc<Engine>>>,
 }
 
 impl Database {
-    /// Opens a run to queries. Reads nothing of its tables yet.
-    pub fn open(run: Arc<Run>, limits: Limits) -> Result<Self, SqlError> {
-        let engine = Arc::new(Engine::open(&run, limits)?);
-        Ok(Self { run, engine })
+    /// Of a run. Reads nothing of its tables yet.
+    pub fn new(run: Arc<Run>, limits: Limits) -> Self {
+        Self { run, limits, engine: Mutex::default() }
     }
 
     /// The run.
@@ -72,8 +73,8 @@ impl Database {
     }
 
     /// The names that a query may use.
-    pub fn names(&self) -> &Names {
-        &self.engine.names
+    pub fn names(&self) -> Result<Arc<Names>, SqlError> {
+        Ok(Arc::clone(&self.engine()?.names))
     }
 
     /// Plans a query; its rows are computed as the answer is read, at most `max_rows` of them.
@@ -82,16 +83,26 @@ impl Database {
     /// If it is called on a thread of an asynchronous runtime, which it would block; so does
     /// reading the answer.
     pub fn query(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
+        let engine = self.engine()?;
         let canceller = Canceller::new();
-        let planning = plan(Arc::clone(&self.engine), sql.to_owned(), canceller.clone(), max_rows);
+        let planning = plan(Arc::clone(&engine), sql.to_owned(), canceller.clone(), max_rows);
         // On a thread of the engine, whose stack is large; a panic ends this query only.
-        let planned = self.engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
-        let plan = match self.engine.block_on(planned) {
+        let planned = engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
+        let plan = match engine.block_on(planned) {
             Ok(Ok(plan)) => plan?,
             Ok(Err(panic)) => return Err(SqlError::panicked(&*panic)),
             Err(join) => return Err(SqlError::Internal { message: join.to_string() }),
         };
-        Ok(Answer::new(Arc::clone(&self.engine), plan, canceller, max_rows))
+        Ok(Answer::new(engine, plan, canceller, max_rows))
+    }
+
+    fn engine(&self) -> Result<Arc<Engine>, SqlError> {
+        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = &*engine {
+            return Ok(Arc::clone(engine));
+        }
+        let made = Arc::new(Engine::open(&self.run, self.limits)?);
+        Ok(Arc::clone(engine.insert(made)))
     }
 }
 

@@ -26,11 +26,17 @@ pub struct TableName {
 
 impl Names {
     pub(super) fn new(functions: Vec<String>) -> Self {
-        let tables = super::catalogue::declared().map(|(schema, table)| TableName {
+        Self { tables: TableName::all().collect(), functions, keywords: ALL_KEYWORDS }
+    }
+}
+
+impl TableName {
+    /// Every table and view, those of the schema `main` first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        super::catalogue::declared().map(|(schema, table)| Self {
             schema,
             name: table.name,
             columns: table.columns.iter().map(|column| column.name).collect(),
-        });
-        Self { tables: tables.collect(), functions, keywords: ALL_KEYWORDS }
+        })
     }
 }

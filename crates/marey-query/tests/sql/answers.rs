@@ -79,7 +79,7 @@ fn wait_until_begun<T>(receiver: &mpsc::Receiver<T>) {
 
 fn with_threads(run: &TestRun, threads: usize) -> Arc<Database> {
     let opened = Run::open(&run.folder.0).unwrap();
-    Arc::new(Database::open(Arc::new(opened), Limits { threads, ..Limits::default() }).unwrap())
+    Arc::new(Database::new(Arc::new(opened), Limits { threads, ..Limits::default() }))
 }
 
 /// Asks on a thread that nobody waits for, should it never end.
@@ -152,7 +152,7 @@ fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
     let run = TestRun::new();
     let opened = Run::open(&run.folder.0).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
-    let database = Database::open(Arc::new(opened), limits).unwrap();
+    let database = Database::new(Arc::new(opened), limits);
     let sql = "SELECT count(*) FROM (SELECT DISTINCT value * 7919 % 5000011 FROM generate_series(1, 5000000))";
     let error = database.query(sql, None).unwrap().last().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the query needs more than 16 MiB of memory");
@@ -170,7 +170,7 @@ fn what_a_failed_query_held_is_there_for_the_next() {
     let run = TestRun::new();
     let opened = Run::open(&run.folder.0).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 2 };
-    let database = Database::open(Arc::new(opened), limits).unwrap();
+    let database = Database::new(Arc::new(opened), limits);
     let fits =
         "SELECT count(*) FROM (SELECT DISTINCT value % 100000 FROM generate_series(1, 100000))";
     let too_much =
@@ -217,7 +217,7 @@ fn a_pack_answers_as_its_folder_does() {
     let packed = crate::run::Folder::new();
     let path = packed.0.join("packed");
     marey_store::pack(&run.folder.0, &path).unwrap();
-    let database = Database::open(Arc::new(Run::open(&path).unwrap()), Limits::default()).unwrap();
+    let database = Database::new(Arc::new(Run::open(&path).unwrap()), Limits::default());
     assert!(database.run().is_pack());
     let sql = "SELECT * FROM spans ORDER BY start_nanos";
     assert_eq!(crate::run::rows(&database, sql).unwrap(), run.rows(sql));

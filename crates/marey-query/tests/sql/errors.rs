@@ -191,14 +191,14 @@ fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
     let strings = vec![ids(vec![Some(0), Some(u32::MAX)]), texts(vec!["a", "b"])];
     let run =
         write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts.clone())]);
-    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let database = Database::new(Arc::new(run), Limits::default());
     let error = rows(&database, "SELECT name(id) FROM strings").unwrap_err();
     assert_eq!(error.to_string(), "the ids of `strings` go up to 4294967296, with 2 rows");
 
     let folder = Folder::new();
     let strings = vec![ids(vec![Some(2), Some(0)]), texts(vec!["c", "a"])];
     let run = write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts)]);
-    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let database = Database::new(Arc::new(run), Limits::default());
     let sql = "SELECT name(0), name(1), name(2)";
     assert_eq!(rows(&database, sql).unwrap(), ["a | null | c"]);
     let error = rows(&database, "SELECT path(1)").unwrap_err();
@@ -220,8 +220,7 @@ fn what_a_part_lacks_is_null() {
     *table = old;
     columns.pop();
     let folder = Folder::new();
-    let database =
-        Database::open(Arc::new(write_run(&folder, &tables)), Limits::default()).unwrap();
+    let database = Database::new(Arc::new(write_run(&folder, &tables)), Limits::default());
     let sql = "SELECT value, vector FROM counters ORDER BY time_nanos";
     assert_eq!(
         rows(&database, sql).unwrap(),
@@ -244,7 +243,7 @@ fn a_part_of_garbage_is_an_error_that_names_it() {
     let ask = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
         let run = Arc::new(marey_store::Run::open(&folder.0).unwrap());
-        let database = Database::open(run, Limits::default()).unwrap();
+        let database = Database::new(run, Limits::default());
         rows(&database, "SELECT * FROM raw.steps")
     };
     assert_eq!(ask(&sound).unwrap().len(), 2);

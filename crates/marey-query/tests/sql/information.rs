@@ -86,7 +86,7 @@ fn the_sql_of_a_view_is_the_view() {
 #[test]
 fn names_are_there_for_completion() {
     let run = TestRun::new();
-    let names = run.database.names();
+    let names = run.database.names().unwrap();
     let spans = names.tables.iter().find(|table| table.name == "spans").unwrap();
     assert_eq!((spans.schema, spans.columns[0]), ("main", "name"));
     for name in ["union_nanos", "arg", "name", "quantile", "self_nanos", "sum", "generate_series"] {

@@ -105,7 +105,7 @@ fn many_ids_are_looked_up() {
     ];
     let folder = Folder::new();
     let run = write_run(&folder, &[(&STRINGS, columns)]);
-    let database = Database::open(Arc::new(run), Limits::default()).unwrap();
+    let database = Database::new(Arc::new(run), Limits::default());
     let sql =
         "SELECT count(*), min(id), max(id), sum(id) FROM strings WHERE name(id) NOT LIKE '%1%'";
     let explained = rows(&database, &format!("EXPLAIN {sql}")).unwrap().join("\n");

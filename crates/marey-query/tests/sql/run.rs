@@ -93,7 +93,7 @@ impl TestRun {
 
     fn open(run: Run, folder: Folder, memory_bytes: usize) -> Self {
         let limits = Limits { memory_bytes, threads: 2 };
-        Self { database: Database::open(Arc::new(run), limits).unwrap(), folder }
+        Self { database: Database::new(Arc::new(run), limits), folder }
     }
 
     /// The rows of an answer, one a line, with columns apart by ` | `.

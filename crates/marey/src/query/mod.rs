@@ -34,9 +34,12 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let question = args.question(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
     let (run, _folder) = runs::open(&args.run, output)?.into_parts();
-    let database = Database::open(Arc::new(run), args.limits())?;
+    let database = Database::new(Arc::new(run), args.limits());
     match question {
-        Question::Prompt => prompt::Prompt::new(args, &database, format)?.run(output),
+        Question::Prompt => {
+            let names = database.names()?;
+            prompt::Prompt::new(args, &database, &names, format)?.run(output)
+        }
         Question::Sql(sql) => {
             let asked = Asked { sql: &sql, format, max_rows: args.max_rows(format) };
             match &args.output {

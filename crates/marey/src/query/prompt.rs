@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use marey_query::sql::Database;
+use marey_query::sql::{Database, Names};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -59,6 +59,7 @@ impl<'a> Prompt<'a> {
     pub(super) fn new(
         args: &'a QueryArgs,
         database: &'a Database,
+        names: &Names,
         format: Format,
     ) -> Result<Self, Failure> {
         let config = Config::builder()
@@ -68,7 +69,7 @@ impl<'a> Prompt<'a> {
             .map_err(|error| broken(&error))?
             .build();
         let mut editor = Editor::with_config(config).map_err(|error| broken(&error))?;
-        editor.set_helper(Some(Words::new(database.names())));
+        editor.set_helper(Some(Words::new(names)));
         let history = history_file();
         if let Some(file) = &history {
             // The first time there is none; a broken one is written anew.
