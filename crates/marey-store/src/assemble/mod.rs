@@ -20,8 +20,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
-use self::nest::Launches;
 pub use self::nest::Slice;
+use self::nest::{Launches, Nested};
 use crate::arg_texts::ArgTexts;
 use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};
@@ -376,9 +376,6 @@ impl Assembler {
         let events = self.events();
         self.write_events(shift)?;
         let parts = &mut self.parts;
-        self.args.finish(parts)?;
-        self.names.write_texts(0, parts)?;
-        parts::write(&stored::CONTEXTS, self.names.context_columns(0), None, parts)?;
         let threads = thread_columns(&self.threads);
         parts::write(&stored::THREADS, threads, None, parts)?;
         let extents = shifted(&self.extents, shift);
@@ -410,22 +407,32 @@ impl Assembler {
         Ok(assembled)
     }
 
-    /// Writes what can be written at the same time on threads of their own: most is for spans.
+    /// Writes at the same time what needs nothing of the rest: most is for spans.
     fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
         let folder = self.parts.run.clone();
         let others = mem::replace(&mut self.others, Others::new(&folder));
         let (mut beside_others, mut beside_spans) = (self.parts.beside(), self.parts.beside());
         thread::scope(|scope| {
             let writing = scope.spawn(|| others.write(shift, &mut beside_others));
-            let (nested, launches) = self.nest(shift)?;
-            let writing_spans = scope.spawn(|| nested.write(&mut beside_spans));
+            let Nested { spans, steps, sums, launches } = self.nest(shift)?;
+            let writing_spans = scope.spawn(|| write(spans, 0, &mut beside_spans));
             self.write_gpu_activities(&launches, shift)?;
+            sums.write(&mut self.parts)?;
+            write(steps, 0, &mut self.parts)?;
+            self.write_texts()?;
             writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
             writing_spans.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         self.parts.written.extend(beside_others.written);
         self.parts.written.extend(beside_spans.written);
         Ok(())
+    }
+
+    fn write_texts(&mut self) -> Result<(), StoreError> {
+        let Self { args, names, parts, .. } = self;
+        mem::take(args).finish(parts)?;
+        names.write_texts(0, parts)?;
+        parts::write(&stored::CONTEXTS, names.context_columns(0), None, parts)
     }
 
     fn write_gpu_activities(&mut self, launches: &Launches, shift: i64) -> Result<(), StoreError> {

@@ -261,30 +261,33 @@ impl Nest<'_> {
 
 /// What became of the slices.
 pub(super) struct Nested {
-    spans: Sorter<Span>,
-    steps: Sorter<Step>,
+    pub(super) spans: Sorter<Span>,
+    pub(super) steps: Sorter<Step>,
+    pub(super) sums: Summed,
+    pub(super) launches: Launches,
+}
+
+/// What they add up to.
+pub(super) struct Summed {
     sums: PlaceSums,
     /// When the recording of each thread's process began.
     thread_starts: Vec<i64>,
 }
 
-impl Nested {
-    /// Writes spans, steps and sums.
+impl Summed {
     pub(super) fn write(self, parts: &mut Parts) -> Result<(), StoreError> {
         let PlaceSums { places, wholes, rollup, .. } = self.sums;
         let whose = |place: u32| {
             let [thread, context, name] = places[place as usize];
             Whose { thread, context, name, start_nanos: self.thread_starts[thread as usize] }
         };
-        sums::write(&wholes, rollup, whose, None, parts)?;
-        super::write(self.spans, 0, parts)?;
-        super::write(self.steps, 0, parts)
+        sums::write(&wholes, rollup, whose, None, parts)
     }
 }
 
 impl Assembler {
     /// Nests the slices, and says what was launched where.
-    pub(super) fn nest(&mut self, shift: i64) -> Result<(Nested, Launches), StoreError> {
+    pub(super) fn nest(&mut self, shift: i64) -> Result<Nested, StoreError> {
         let folder = self.parts.run.clone();
         let slices = mem::replace(&mut self.slices, Sorter::new(&folder));
         let mut nest = Nest {
@@ -317,7 +320,7 @@ impl Assembler {
         let starts = shifted(&self.extents, shift);
         let start = |thread: &NewThread| starts[thread.process as usize].0;
         let thread_starts = self.threads.iter().map(start).collect();
-        Ok((Nested { spans, steps, sums, thread_starts }, launches))
+        Ok(Nested { spans, steps, sums: Summed { sums, thread_starts }, launches })
     }
 
     /// Adds what samples say: each counts in all contexts around it too.

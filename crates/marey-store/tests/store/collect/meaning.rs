@@ -295,9 +295,13 @@ proptest! {
         let own: i64 =
             tables.spans().iter().map(|row| row.duration_nanos - row.children_nanos).sum();
         prop_assert_eq!(own, busy);
-        for level in [0, 1 << 20, 1 << 40] {
-            let rows = tables.rollups().into_iter().filter(|row| row.bucket_nanos == level);
-            prop_assert_eq!(rows.map(|row| row.self_nanos).sum::<i64>(), busy);
+        // The finest level is left out where it would have too many rows.
+        let mut by_level = std::collections::BTreeMap::from([(0, 0), (1 << 40, 0)]);
+        for row in tables.rollups() {
+            *by_level.entry(row.bucket_nanos).or_default() += row.self_nanos;
+        }
+        for (level, own) in by_level {
+            prop_assert_eq!(own, busy, "{}", level);
         }
     }
 
