@@ -69,10 +69,10 @@ impl Broken {
 }
 
 impl Import {
-    /// Of a file, into a folder that is empty.
-    pub(crate) fn new(folder: &Path, stem: &str) -> Self {
+    /// Of a file, into a run that is empty.
+    pub(crate) fn new(run: Assembler, stem: &str) -> Self {
         Self {
-            run: Assembler::new(folder),
+            run,
             stem: stem.to_owned(),
             collective_ends: Vec::new(),
             warnings: BTreeMap::new(),
@@ -198,7 +198,7 @@ pub fn import(
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let hidden = temporary(".import-", folder).map_err(|source| unwritable(folder, source))?;
-    let imported = into_folder(files, hidden.path(), read_bytes)?;
+    let imported = into_folder(files, hidden.path(), Assembler::new, read_bytes)?;
     publish(hidden, out).map_err(|source| unwritable(out, source))?;
     Ok(imported)
 }
@@ -207,7 +207,8 @@ pub fn import(
 pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, ImportError> {
     let parent = std::env::temp_dir();
     let folder = temporary("marey-", &parent).map_err(|source| unwritable(&parent, source))?;
-    let imported = into_folder(&[file.to_owned()], folder.path(), read_bytes)?;
+    let files = [file.to_owned()];
+    let imported = into_folder(&files, folder.path(), Assembler::brief, read_bytes)?;
     Ok(TemporaryRun { run: Run::open(folder.path())?, imported, folder })
 }
 
@@ -215,7 +216,7 @@ pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, Im
 #[cfg(fuzzing)]
 pub fn fuzz_import(format: Format, content: &[u8]) {
     let folder = temporary("marey-", &std::env::temp_dir()).expect("the folder can be written");
-    let mut import = Import::new(folder.path(), "fuzz");
+    let mut import = Import::new(Assembler::brief(folder.path()), "fuzz");
     let content = io::Cursor::new(content.to_vec());
     let mut input = Input::new(content).expect("threads can be made");
     match read_content(format, &mut input, &mut import) {
@@ -258,15 +259,16 @@ struct Pending {
 fn into_folder(
     files: &[PathBuf],
     folder: &Path,
+    begin: impl Fn(&Path) -> Assembler,
     read_bytes: &Arc<AtomicU64>,
 ) -> Result<Imported, ImportError> {
     if let [file] = files {
-        return Ok(read(file, folder, read_bytes)?.finish(None)?);
+        return Ok(read(file, begin(folder), read_bytes)?.finish(None)?);
     }
     let folders: Vec<PathBuf> = (0..files.len()).map(|n| folder.join(n.to_string())).collect();
     let pending = on_all_cores(files.len(), |n| {
         fs::create_dir(&folders[n]).map_err(|source| unwritable(&folders[n], source))?;
-        let mut pending = read(&files[n], &folders[n], read_bytes)?;
+        let mut pending = read(&files[n], Assembler::brief(&folders[n]), read_bytes)?;
         pending.import.run.rest()?;
         Ok(pending)
     })?;
@@ -297,7 +299,7 @@ fn into_folder(
 }
 
 /// Reads a file as far as it can be read.
-fn read(path: &Path, folder: &Path, read_bytes: &Arc<AtomicU64>) -> Result<Pending, ImportError> {
+fn read(path: &Path, run: Assembler, read_bytes: &Arc<AtomicU64>) -> Result<Pending, ImportError> {
     let unreadable = |source| ImportError::Io { path: path.to_owned(), source };
     if path.is_dir() {
         return Err(unreadable(io::ErrorKind::IsADirectory.into()));
@@ -305,7 +307,7 @@ fn read(path: &Path, folder: &Path, read_bytes: &Arc<AtomicU64>) -> Result<Pendi
     let mut input = Input::open(path, read_bytes).map_err(unreadable)?;
     let head = input.head().map_err(unreadable)?;
     let format = recognise(head).ok_or_else(|| ImportError::Unknown { path: path.to_owned() })?;
-    let mut import = Import::new(folder, stem(path));
+    let mut import = Import::new(run, stem(path));
     match read_content(format, &mut input, &mut import) {
         Ok(()) => Ok(Pending { import, path: path.to_owned(), format }),
         Err(Broken::Io(source)) => Err(unreadable(source)),

@@ -17,13 +17,14 @@ use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
 use crate::parts::{self, LazyPart, Parts};
 use crate::read::Batches;
+use crate::write::Lifetime;
 use crate::{Manifest, Part, Run, StoreError};
 
 /// Makes one run of several in a folder, which is none before. What was not collected of them is not
 /// in it.
 pub fn merge(runs: &[Run], out: &Path) -> Result<(), StoreError> {
     let mut merger = Merger {
-        parts: Parts::new(out, 0, true),
+        parts: Parts::new(out, 0, Lifetime::Durable),
         names: Names::new(),
         args: ArgTexts::default(),
         manifest: Manifest::new(),

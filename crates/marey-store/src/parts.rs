@@ -10,6 +10,7 @@ use arrow::datatypes::Int64Type;
 use marey_model::table::Table;
 
 use crate::row::Row;
+use crate::write::Lifetime;
 use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
 
 /// The parts that are written in a collection or an import.
@@ -18,28 +19,22 @@ pub(crate) struct Parts {
     pub(crate) run: PathBuf,
     /// The next free number of a part.
     next: Arc<AtomicU32>,
-    /// Whether a part is on the disk when it is finished.
-    is_durable: bool,
+    lifetime: Lifetime,
     /// Each with the process that its rows are of, if they are of one.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
 }
 
 impl Parts {
     /// Of a run in which numbers are free from `next` on.
-    pub(crate) fn new(run: &Path, next: u32, is_durable: bool) -> Self {
+    pub(crate) fn new(run: &Path, next: u32, lifetime: Lifetime) -> Self {
         let next = Arc::new(AtomicU32::new(next));
-        Self { run: run.to_owned(), next, is_durable, written: Vec::new() }
+        Self { run: run.to_owned(), next, lifetime, written: Vec::new() }
     }
 
     /// Others of the same run, for another thread.
     pub(crate) fn beside(&self) -> Self {
-        let Self { run, next, is_durable, .. } = self;
-        Self {
-            run: run.clone(),
-            next: Arc::clone(next),
-            is_durable: *is_durable,
-            written: Vec::new(),
-        }
+        let Self { run, next, lifetime, .. } = self;
+        Self { run: run.clone(), next: Arc::clone(next), lifetime: *lifetime, written: Vec::new() }
     }
 
     /// The next free number.
@@ -81,7 +76,7 @@ impl LazyPart {
             Some(writer) => writer,
             none => {
                 let number = parts.next.fetch_add(1, Ordering::Relaxed);
-                none.insert(PartWriter::create(&parts.run, self.table, number)?)
+                none.insert(PartWriter::create_for(parts.lifetime, &parts.run, self.table, number)?)
             }
         };
         writer.write(&batch)
@@ -90,8 +85,7 @@ impl LazyPart {
     /// Ends the part, if it has rows.
     pub(crate) fn finish(self, process: Option<u32>, parts: &mut Parts) -> Result<(), StoreError> {
         if let Some(writer) = self.writer {
-            let part = if parts.is_durable { writer.finish() } else { writer.finish_in_cache() };
-            parts.written.push((part?, process));
+            parts.written.push((writer.finish()?, process));
         }
         Ok(())
     }

@@ -40,6 +40,17 @@ pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, St
         .map_err(StoreError::io("create a file in", folder))
 }
 
+/// How long what is written must last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// It is on the disk when it is finished: nobody can make it again.
+    Durable,
+    /// What a power cut takes can be made again.
+    Kept,
+    /// It goes with the process, and is not packed: that takes longer than it saves.
+    Brief,
+}
+
 /// Writes one part: zstd-compressed Parquet with statistics, sorted as its table is declared.
 pub struct PartWriter {
     table: &'static Table,
@@ -47,22 +58,33 @@ pub struct PartWriter {
     rows: u64,
     path: TempPath,
     writer: ArrowWriter<BufWriter<fs::File>>,
+    lifetime: Lifetime,
 }
 
 impl PartWriter {
     /// Begins a part of a table under a hidden name. The number must not be in use.
     pub fn create(run: &Path, table: &'static Table, number: u32) -> Result<Self, StoreError> {
+        Self::create_for(Lifetime::Durable, run, table, number)
+    }
+
+    pub(crate) fn create_for(
+        lifetime: Lifetime,
+        run: &Path,
+        table: &'static Table,
+        number: u32,
+    ) -> Result<Self, StoreError> {
         let folder = run.join("tables").join(table.name);
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let (file, path) = hidden_file(&folder, &format!("part-{number}"))?.into_parts();
         // Arrow's own copy of the schema would say the same again, in two kilobytes a part.
         let options = ArrowWriterOptions::new()
-            .with_properties(properties(table))
+            .with_properties(properties(table, lifetime != Lifetime::Brief))
             .with_skip_arrow_metadata(true);
         let writer =
             ArrowWriter::try_new_with_options(BufWriter::new(file), arrow_schema(table), options)
                 .map_err(|error| write_error(&path, error))?;
-        Ok(Self { table, name: part_name(table.name, number), rows: 0, path, writer })
+        let name = part_name(table.name, number);
+        Ok(Self { table, name, rows: 0, path, writer, lifetime })
     }
 
     /// Appends rows, which have the table's schema and its order.
@@ -72,21 +94,12 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Ends the part and has it on the disk. It gets its name when a manifest that lists it is
+    /// Ends the part. It gets its name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
-        self.finish_as(true)
-    }
-
-    /// The same, without waiting for the disk: what a power cut takes can be made again.
-    pub(crate) fn finish_in_cache(self) -> Result<WrittenPart, StoreError> {
-        self.finish_as(false)
-    }
-
-    fn finish_as(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
-        let Self { table, name, rows, path, mut writer } = self;
+        let Self { table, name, rows, path, mut writer, lifetime } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
-        if is_durable {
+        if lifetime == Lifetime::Durable {
             writer.inner().get_ref().sync_all().map_err(StoreError::io("write", &path))?;
         }
         let len_bytes = writer.bytes_written() as u64;
@@ -135,17 +148,18 @@ fn write_error(path: &Path, error: ParquetError) -> StoreError {
     StoreError::io("write", path)(error.into())
 }
 
-fn properties(table: &Table) -> WriterProperties {
+fn properties(table: &Table, is_packed: bool) -> WriterProperties {
     let zstd = ZstdLevel::try_new(1).expect("1 is a level of zstd");
+    let compression = if is_packed { Compression::ZSTD(zstd) } else { Compression::UNCOMPRESSED };
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("marey ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(zstd))
+        .set_compression(compression)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_dictionary_page_size_limit(MAX_DICTIONARY_BYTES)
         .set_key_value_metadata(Some(key_values(table)));
     for column in table.columns {
         let is_key = table.sorted_by == Some(column.name);
-        properties = encode(properties, column.name, column.kind, is_key);
+        properties = encode(properties, column.name, column.kind, is_packed && !is_key);
     }
     properties.set_sorting_columns(sorting(table)).build()
 }
@@ -156,18 +170,18 @@ fn sorting(table: &Table) -> Option<Vec<SortingColumn>> {
     Some(vec![SortingColumn { column_idx, descending: false, nulls_first: false }])
 }
 
-/// Whole numbers go in as differences: times and keys, which hardly repeat, always; others once
-/// their dictionary is too large.
+/// Whole numbers go in as differences: times and keys, which hardly repeat, always; others where they
+/// may have no dictionary, or theirs is too large.
 fn encode(
     properties: WriterPropertiesBuilder,
     column: &str,
     kind: ColumnKind,
-    is_key: bool,
+    may_have_dictionary: bool,
 ) -> WriterPropertiesBuilder {
     let path = ColumnPath::from(column);
     match kind {
         ColumnKind::Nanos | ColumnKind::Int | ColumnKind::Bits | ColumnKind::Id => {
-            let has_dictionary = kind != ColumnKind::Nanos && !is_key;
+            let has_dictionary = kind != ColumnKind::Nanos && may_have_dictionary;
             properties
                 .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
                 .set_column_dictionary_enabled(path, has_dictionary)

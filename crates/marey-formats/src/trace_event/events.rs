@@ -9,7 +9,7 @@ use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, Instan
 use super::category::{Category, DEVICE_ARGS};
 use super::device::{Devices, context, is_graph_lane, names};
 use super::event::Event;
-use super::lanes::{Lane, Lanes};
+use super::lanes::Lanes;
 use super::lexer::Lexer;
 use super::meta::Meta;
 use super::number::unquoted;
@@ -62,8 +62,8 @@ impl Events {
             b'X' => self.complete(event, times, import),
             b'B' => {
                 let lane = self.lanes.lane_of(event, import);
-                let open = self.open(event, times, lane, import);
-                self.open.begin(open);
+                let open = self.open(event, times, lane.process, import);
+                self.open.begin(lane.thread, open);
                 Ok(())
             }
             b'E' => self.end(event, times, import),
@@ -74,9 +74,9 @@ impl Events {
             }
             b's' | b't' | b'f' => self.flow(event, phase, times, import),
             b'b' | b'S' => {
-                let lane = self.lanes.lane_of(event, import);
-                if let Some(track) = track(event, lane, import) {
-                    let open = self.open(event, times, lane, import);
+                let process = self.lanes.process_of(event, import);
+                if let Some(track) = track(event, process, import) {
+                    let open = self.open(event, times, process, import);
                     self.open.begin_async(track, Open { track_id: track.0, ..open });
                 }
                 Ok(())
@@ -93,10 +93,10 @@ impl Events {
             import.run.extend(open.process, open.start_nanos, 0);
         }
         let (slices, async_spans) = std::mem::take(&mut self.open).rest();
-        for open in slices {
+        for (thread, open) in slices {
             let end_nanos = last_nanos(open.process, import);
             let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
-            add_slice(open, duration_nanos, true, import)?;
+            add_slice(open, thread, duration_nanos, true, import)?;
         }
         for open in async_spans {
             let end_nanos = last_nanos(open.process, import);
@@ -245,7 +245,7 @@ impl Events {
         };
         add_args_of_end(event, &mut open.args);
         let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
-        add_slice(open, duration_nanos, false, import)
+        add_slice(open, lane.thread, duration_nanos, false, import)
     }
 
     fn end_async(
@@ -254,8 +254,8 @@ impl Events {
         times: Times,
         import: &mut Import,
     ) -> Result<(), Broken> {
-        let lane = self.lanes.lane_of(event, import);
-        let Some(track) = track(event, lane, import) else { return Ok(()) };
+        let process = self.lanes.process_of(event, import);
+        let Some(track) = track(event, process, import) else { return Ok(()) };
         let Some(mut open) = self.open.end_async(track) else {
             let cause = "an asynchronous end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
@@ -283,11 +283,10 @@ impl Events {
     }
 
     /// What an event begins; its arguments are taken.
-    fn open(&mut self, event: &Event, times: Times, lane: Lane, import: &mut Import) -> Open {
+    fn open(&mut self, event: &Event, times: Times, process: u32, import: &mut Import) -> Open {
         event.args().for_each(|(key, value)| event.add(&key, value, &mut self.args));
         Open {
-            process: lane.process,
-            thread: lane.thread,
+            process,
             start_nanos: times.start_nanos,
             order: self.begun,
             name_id: import.run.text(&event.name()),
@@ -373,11 +372,12 @@ impl Events {
 /// Adds a slice that has ended, or never does.
 fn add_slice(
     open: Open,
+    thread: u32,
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
 ) -> Result<(), Broken> {
-    let Open { thread, start_nanos, order, name_id, category_id, mut args, .. } = open;
+    let Open { start_nanos, order, name_id, category_id, mut args, .. } = open;
     let args = import.run.args(&mut args)?;
     import.run.add_slice(&Slice {
         thread_id: thread,
@@ -419,7 +419,7 @@ fn add_async_span(
 }
 
 /// What tells an asynchronous event from others. An `id2` may be the process's own.
-fn track(event: &Event, lane: Lane, import: &mut Import) -> Option<Track> {
+fn track(event: &Event, of_process: u32, import: &mut Import) -> Option<Track> {
     let (mut id, mut process) = (event.id().unwrap_or_default(), None);
     if let Some(id2) = event.id2() {
         let Some((value, is_local)) = id_in(id2) else {
@@ -427,7 +427,7 @@ fn track(event: &Event, lane: Lane, import: &mut Import) -> Option<Track> {
             import.lose(LossCause::Unreadable, 1, event.offset, cause);
             return None;
         };
-        process = is_local.then_some(lane.process);
+        process = is_local.then_some(of_process);
         id = event.text_of(value);
     }
     if let Some(scope) = event.scope() {

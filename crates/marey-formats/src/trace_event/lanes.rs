@@ -102,6 +102,12 @@ impl Lanes {
         self.lane(ids, import)
     }
 
+    /// The process of an event that is of no thread.
+    pub(super) fn process_of(&mut self, event: &Event, import: &mut Import) -> u32 {
+        let id = self.id(event.process());
+        self.process(id, import)
+    }
+
     fn add_lane(&mut self, ids: (Id, Id), import: &mut Import) -> Lane {
         let process = self.process(ids.0, import);
         let os_id = self.os_ids.get(&ids).copied();

@@ -105,6 +105,7 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use marey_store::Assembler;
     use proptest::prelude::*;
 
     /// A file with one of everything.
@@ -124,7 +125,7 @@ mod tests {
     /// How reading ends, and how many events there were.
     fn read_bytes(content: &[u8]) -> (Result<(), Broken>, u64) {
         let folder = tempfile::tempdir().unwrap();
-        let mut import = Import::new(folder.path(), "file");
+        let mut import = Import::new(Assembler::brief(folder.path()), "file");
         let end =
             read(&mut Input::new(std::io::Cursor::new(content.to_vec())).unwrap(), &mut import);
         (end, import.run.events())

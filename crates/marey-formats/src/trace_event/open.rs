@@ -8,7 +8,6 @@ use marey_model::args::NewArgs;
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) process: u32,
-    pub(super) thread: u32,
     pub(super) start_nanos: i64,
     /// Its number among all that began.
     pub(super) order: u64,
@@ -31,8 +30,8 @@ pub(super) struct AllOpen {
 }
 
 impl AllOpen {
-    pub(super) fn begin(&mut self, open: Open) {
-        self.by_thread.entry(open.thread).or_default().push(open);
+    pub(super) fn begin(&mut self, thread: u32, open: Open) {
+        self.by_thread.entry(thread).or_default().push(open);
     }
 
     /// The innermost one of a thread.
@@ -59,8 +58,11 @@ impl AllOpen {
         self.by_thread.values().chain(self.by_track.values()).flatten()
     }
 
-    /// What never ended: of threads, and of tracks.
-    pub(super) fn rest(self) -> (impl Iterator<Item = Open>, impl Iterator<Item = Open>) {
-        (self.by_thread.into_values().flatten(), self.by_track.into_values().flatten())
+    /// What never ended: of threads, with these, and of tracks.
+    pub(super) fn rest(self) -> (impl Iterator<Item = (u32, Open)>, impl Iterator<Item = Open>) {
+        let of_threads = self.by_thread.into_iter();
+        let of_threads =
+            of_threads.flat_map(|(thread, all)| all.into_iter().map(move |open| (thread, open)));
+        (of_threads, self.by_track.into_values().flatten())
     }
 }

@@ -31,6 +31,7 @@ use crate::row::{
     Metadata, Metric, Row, Sample,
 };
 use crate::sort::{Sortable, Sorter};
+use crate::write::Lifetime;
 use crate::{Manifest, ProcessEntry, StoreError};
 
 /// Rows that are read back at a time: few enough to stay in a cache.
@@ -180,8 +181,18 @@ impl Assembler {
 
     /// Begins a run in an empty folder, which is no run before [`Self::finish`].
     pub fn new(folder: &Path) -> Self {
+        Self::of_parts(Parts::new(folder, 0, Lifetime::Kept))
+    }
+
+    /// The same for a run that goes with the process: it is written sooner, and takes more room.
+    pub fn brief(folder: &Path) -> Self {
+        Self::of_parts(Parts::new(folder, 0, Lifetime::Brief))
+    }
+
+    fn of_parts(parts: Parts) -> Self {
+        let folder = &parts.run.clone();
         Self {
-            parts: Parts::new(folder, 0, false),
+            parts,
             names: Names::new(),
             args: ArgTexts::default(),
             processes: Vec::new(),

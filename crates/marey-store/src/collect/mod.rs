@@ -35,6 +35,7 @@ use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
 use crate::names::Names;
 use crate::parts::{self, Parts};
+use crate::write::Lifetime;
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
 
 /// Spools are published together until they are this long, so that a run of many small ones is not
@@ -141,7 +142,7 @@ impl Collector {
         let is_first = manifest.is_none();
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
-            parts: Parts::new(path, manifest.next.part, true),
+            parts: Parts::new(path, manifest.next.part, Lifetime::Durable),
             manifest,
             names: Names::new(),
             losses: BTreeMap::new(),
