@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import marey
@@ -21,6 +24,7 @@ EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": "outer", "pid": 7, "tid": 1, "ts": 10, "dur": 8},
     {"ph": "X", "cat": "cpu_op", "name": "inner", "pid": 7, "tid": 1, "ts": 12, "dur": 3},
 ]
+PATIENCE_SECS = 60
 SPANS = "SELECT path, duration_nanos FROM spans ORDER BY path"
 
 
@@ -206,3 +210,28 @@ except KeyboardInterrupt:
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "interrupted\n"
+
+
+def test_a_terminal_shows_how_far_an_import_is() -> None:
+    os.mkfifo("trace.json")
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "marey", "import", "trace.json", "-o", "run.marey"]
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its)
+    os.close(its)
+    with open("trace.json", "w", encoding="utf-8") as file:
+        # It waits for the rest, however long that takes, and says so.
+        file.write(json.dumps(EVENTS)[:-1])
+        file.flush()
+        shown = b""
+        while b"importing" not in shown:
+            assert select.select([ours], [], [], PATIENCE_SECS)[0], shown
+            shown += os.read(ours, 1 << 16)
+        file.write("]")
+    assert program.wait(PATIENCE_SECS) == 0
+    with suppress(OSError), open(ours, "rb", buffering=0) as terminal:
+        while rest := terminal.read(1 << 16):
+            shown += rest
+    line = shown.rsplit(b"\r", 1)[-1]
+    assert b"importing" not in line, "the bar is gone at the end"
+    with marey.open("run.marey") as run:
+        assert run.sql(SPANS).rows() == [("outer", 8_000), ("outer/inner", 3_000)]

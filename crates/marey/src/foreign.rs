@@ -26,8 +26,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
     check_pipes(files)?;
     let files: Vec<PathBuf> = files.iter().map(|file| source(file).to_owned()).collect();
-    let lengths = files.iter().filter_map(|file| fs::metadata(file).ok());
-    let mut bar = Progress::of_importing(lengths.map(|metadata| metadata.len()).sum());
+    let total_bytes = total_bytes(&files);
+    let mut bar = Progress::of_importing(total_bytes);
     let read_bytes = Arc::new(AtomicU64::new(0));
     let waiting = thread::current();
     let imported = thread::scope(|scope| {
@@ -38,11 +38,21 @@ pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure>
         });
         while !import.is_finished() {
             thread::park_timeout(TICK);
-            bar.at(read_bytes.load(Ordering::Relaxed));
+            match read_bytes.load(Ordering::Relaxed) {
+                read if read < total_bytes || total_bytes == 0 => bar.at(read),
+                _ => bar.at_last("sorting and writing"),
+            }
         }
         import.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     imported.map_err(Failure::from)
+}
+
+/// Bytes of all files together; 0, if that is not known.
+fn total_bytes(files: &[PathBuf]) -> u64 {
+    let length =
+        |file| fs::metadata(file).ok().filter(fs::Metadata::is_file).map(|file| file.len());
+    files.iter().map(length).sum::<Option<u64>>().unwrap_or(0)
 }
 
 /// What can be read once only must not have two readers, each of which would get a part.

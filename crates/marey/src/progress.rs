@@ -39,12 +39,36 @@ impl Progress {
     }
 
     pub(crate) fn at(&mut self, bytes: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_length(self.total_bytes);
+        let total_bytes = self.total_bytes;
+        if let Some(bar) = self.bar() {
+            bar.set_length(total_bytes);
             bar.set_position(bytes);
-        } else if self.is_wanted && self.since.elapsed() > PATIENCE {
-            self.bar = Some(bar(self.task, self.total_bytes));
         }
+    }
+
+    /// Says what is done at last, which takes nobody knows how long.
+    pub(crate) fn at_last(&mut self, task: &'static str) {
+        if let Some(bar) = self.bar() {
+            bar.set_style(style("{msg}"));
+            bar.set_message(task);
+        }
+    }
+
+    /// The bar, once it has taken long enough.
+    fn bar(&mut self) -> Option<&ProgressBar> {
+        let elapsed = self.since.elapsed();
+        if self.bar.is_none() && self.is_wanted && elapsed > PATIENCE {
+            // How much there is in a pipe is not known.
+            let template = match self.total_bytes {
+                0 => "{msg} {bytes}",
+                _ => "{msg} {bar:30} {bytes} of {total_bytes}, {eta} left",
+            };
+            let bar = ProgressBar::new(self.total_bytes).with_elapsed(elapsed);
+            bar.set_style(style(template));
+            bar.set_message(self.task);
+            self.bar = Some(bar);
+        }
+        self.bar.as_ref()
     }
 
     pub(crate) fn at_of(&mut self, bytes: u64, total_bytes: u64) {
@@ -61,10 +85,7 @@ impl Drop for Progress {
     }
 }
 
-fn bar(task: &'static str, total_bytes: u64) -> ProgressBar {
-    let template = "{msg} {bar:30} {bytes} of {total_bytes}, {eta} left";
-    let style = ProgressStyle::with_template(template);
-    let bar = ProgressBar::new(total_bytes).with_message(task);
-    bar.set_style(style.unwrap_or_else(|_bad_template| ProgressStyle::default_bar()));
-    bar
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_bad_template| ProgressStyle::default_bar())
 }
