@@ -31,6 +31,7 @@ mod align;
 mod chrome_trace;
 mod collapsed;
 mod csv;
+mod decimal;
 mod export;
 mod flight_recorder;
 mod format;

@@ -11,7 +11,6 @@
 //! other readers ignore.
 
 mod by_key;
-mod decimal;
 mod evented;
 mod frame_list;
 mod frames;

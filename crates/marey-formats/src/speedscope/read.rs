@@ -18,7 +18,8 @@ use serde_json::value::RawValue;
 use super::evented::Evented;
 use super::frames::{self, Frame};
 use super::sampled::{Samples, Weights};
-use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit, decimal};
+use super::{ACTIVE, END, FRAMES, SCHEMA, START, Unit};
+use crate::decimal;
 use crate::import::{Broken, Import};
 use crate::input::Input;
 
@@ -90,7 +91,7 @@ impl File<'_> {
 
     /// A time of a profile on the clock of the run.
     pub(super) fn nanos(&self, number: &str, power: i32) -> Option<i64> {
-        self.base_nanos.checked_add(decimal::nanos(number, power)?)
+        self.base_nanos.checked_add(decimal::scaled(number, power)?)
     }
 
     /// The thread of the next profile.

@@ -9,8 +9,9 @@ use marey_store::row::{Args, Sample};
 use marey_store::{Assembler, Sampled};
 use serde_json::value::RawValue;
 
+use super::Unit;
 use super::read::{Elements, File};
-use super::{Unit, decimal};
+use crate::decimal;
 use crate::hatchet::MAX_DEPTH;
 use crate::import::Broken;
 
@@ -88,7 +89,7 @@ impl Weights {
 
     fn value(&self, weight: &str) -> Option<MetricValue> {
         if let Unit::Time(power) = self.unit {
-            return decimal::nanos(weight, power).map(MetricValue::Int);
+            return decimal::scaled(weight, power).map(MetricValue::Int);
         }
         let whole = weight.parse().map(MetricValue::Int);
         whole.ok().or_else(|| weight.parse().map(MetricValue::Float).ok())

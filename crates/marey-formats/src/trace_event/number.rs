@@ -1,5 +1,7 @@
 //! Numbers of JSON, from their digits: real numbers would lose nanoseconds.
 
+use crate::decimal::scaled;
+
 /// Microseconds, with a fraction or not, as nanoseconds; a text of a number, too.
 pub(super) fn nanos(json: &str) -> Option<i64> {
     usual_micros(json).or_else(|| scaled(unquoted(json), 3))
@@ -43,51 +45,6 @@ pub(super) fn whole(json: &str) -> Option<i64> {
 /// A text without its quotes; what is no text, as it is.
 pub(super) fn unquoted(json: &str) -> &str {
     json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json)
-}
-
-/// A number times a power of ten, rounded to the nearest.
-fn scaled(number: &str, power: i32) -> Option<i64> {
-    let (is_negative, size) = match number.strip_prefix('-') {
-        Some(size) => (true, size),
-        None => (false, number),
-    };
-    let (digits, exponent) = match size.split_once(['e', 'E']) {
-        Some((digits, exponent)) => (digits, exponent.parse().ok()?),
-        None => (size, 0),
-    };
-    let (mut mantissa, mut shift, mut has_digits) = (0_u128, power.checked_add(exponent)?, false);
-    let mut is_fraction = false;
-    for byte in digits.bytes() {
-        match byte {
-            // More digits than that are less than a nanosecond, or too much.
-            b'0'..=b'9' if mantissa > u128::MAX / 100 => {
-                shift = shift.checked_add((!is_fraction).into())?;
-            }
-            b'0'..=b'9' => {
-                has_digits = true;
-                mantissa = mantissa * 10 + u128::from(byte - b'0');
-                shift = shift.checked_sub(is_fraction.into())?;
-            }
-            b'.' if !is_fraction => is_fraction = true,
-            _ => return None,
-        }
-    }
-    if !has_digits {
-        return None;
-    }
-    let value = if mantissa == 0 { 0 } else { shifted(mantissa, shift)? };
-    i64::try_from(if is_negative { -value } else { value }).ok()
-}
-
-fn shifted(mantissa: u128, shift: i32) -> Option<i128> {
-    let power = 10_u128.checked_pow(shift.unsigned_abs());
-    let value = match power {
-        Some(power) if shift >= 0 => mantissa.checked_mul(power)?,
-        Some(power) => mantissa / power + u128::from(mantissa % power >= power.div_ceil(2)),
-        None if shift < 0 => 0,
-        None => return None,
-    };
-    i128::try_from(value).ok()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Decimal numbers to nanoseconds, by their digits: a double has too few for times since 1970.
+//! Decimal numbers as whole ones, by their digits: a double has too few for times since 1970.
 
 /// A JSON number, times 10 to a power, as the nearest whole number; `None` if that has not 64 bits
 /// or the text is no number.
-pub(super) fn nanos(number: &str, power: i32) -> Option<i64> {
+pub(crate) fn scaled(number: &str, power: i32) -> Option<i64> {
     let (sign, number) = number.strip_prefix('-').map_or((1, number), |rest| (-1, rest));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -10,12 +10,12 @@ pub(super) fn nanos(number: &str, power: i32) -> Option<i64> {
     if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
         return None;
     }
+    let exponent: i64 = exponent.parse().ok()?;
     let digits = || whole.bytes().chain(fraction.bytes());
     let zeros = digits().take_while(|&digit| digit == b'0').count();
     if zeros == whole.len() + fraction.len() {
-        return Some(0);
+        return (whole.len() + fraction.len() > 0).then_some(0);
     }
-    let exponent: i64 = exponent.parse().ok()?;
     // Where the point stands among the digits that follow the zeros.
     let point = exponent
         .checked_add(power.into())?
@@ -68,15 +68,15 @@ mod tests {
             (".5", 0, None),
         ];
         for (number, power, expected) in cases {
-            assert_eq!(nanos(number, power), expected, "{number}");
+            assert_eq!(scaled(number, power), expected, "{number}");
         }
     }
 
     proptest! {
         #[test]
         fn every_whole_number_comes_back(value: i64, shift in 0_i32..10) {
-            prop_assert_eq!(nanos(&value.to_string(), 0), Some(value));
-            prop_assert_eq!(nanos(&format!("{value}e-{shift}"), shift), Some(value));
+            prop_assert_eq!(scaled(&value.to_string(), 0), Some(value));
+            prop_assert_eq!(scaled(&format!("{value}e-{shift}"), shift), Some(value));
         }
     }
 }
