@@ -5,6 +5,8 @@
 //! with names in place of ids. Every time is in nanoseconds since 1970, on one clock for all
 //! processes of a run.
 
+pub mod device_time;
+pub mod launching;
 pub mod stored;
 pub mod view;
 

@@ -1,7 +1,7 @@
 //! The views over the stored tables: what people query, without a join.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
-use super::{Column, Table, column, maybe};
+use super::{Column, Table, column, device_time, launching, maybe};
 
 /// Every view; one that is made of another comes after it.
 pub const ALL: &[&Table] = &[
@@ -21,35 +21,48 @@ pub const ALL: &[&Table] = &[
     &MEMORY_SNAPSHOTS,
     &DEVICES,
     &METADATA,
+    &device_time::GPU_TIME,
+    &device_time::GPU_TIME_BY_STEP,
+    &device_time::KERNEL_SUMMARY,
+    &device_time::GPU_COPIES,
+    &launching::OPERATOR_KERNELS,
+    &device_time::GPU_ANNOTATIONS,
+    &launching::STRAGGLERS,
+    &launching::LAUNCHES,
+    &launching::QUEUE_LENGTH,
+    &launching::QUEUE_SUMMARY,
+    &launching::GPU_GAPS,
 ];
 
 const KIND: Column =
     column("kind", Text, "What it is: scope, state, module, operator, frame, step or runtime.");
 const PATH: Column = column("path", Text, "The names around it and its own, separated by `/`.");
-const THREAD: Column = column("thread", Text, "Name of its thread; may be empty.");
-const MAYBE_THREAD: Column =
+pub(super) const THREAD: Column = column("thread", Text, "Name of its thread; may be empty.");
+pub(super) const MAYBE_THREAD: Column =
     maybe("thread", Text, "Name of its thread, if it is of one; may be empty.");
-const PID: Column = column("pid", Int, "Id of its process in the system.");
-const RANK: Column = maybe("rank", Int, "Rank of its process in a distributed job.");
-const DEVICE: Column = column("device", Id, "Number of the device in its process.");
-const MAYBE_DEVICE: Column =
+pub(super) const PID: Column = column("pid", Int, "Id of its process in the system.");
+pub(super) const RANK: Column = maybe("rank", Int, "Rank of its process in a distributed job.");
+pub(super) const DEVICE: Column = column("device", Id, "Number of the device in its process.");
+pub(super) const MAYBE_DEVICE: Column =
     maybe("device", Id, "Number of the device in its process, if it is of one.");
 const VALUE: Column = maybe("value", Real, "The value, if it is one number.");
 const INTEGER: Column = maybe("integer", Int, "The value, if it is a whole number.");
 const TEXT: Column = maybe("text", Text, "The value, if it is a text.");
 const VECTOR: Column = maybe("vector", Reals, "The values, if it is a list of numbers.");
 const CATEGORY: Column = maybe("category", Text, "The category that a foreign trace gave it.");
-const CORRELATION_ID: Column =
+pub(super) const CORRELATION_ID: Column =
     maybe("correlation_id", Bits, "The number that a launch and what it launched share.");
 const EXTERNAL_ID: Column =
     maybe("external_id", Bits, "The number of an operator, by which what it launched names it.");
-const PROCESS_ID: Column = column("process_id", Id, "Its process, in processes.");
-const THREAD_ID: Column = column("thread_id", Id, "Its thread, in threads.");
+pub(super) const PROCESS_ID: Column = column("process_id", Id, "Its process, in processes.");
+pub(super) const THREAD_ID: Column = column("thread_id", Id, "Its thread, in threads.");
 const MAYBE_THREAD_ID: Column = maybe("thread_id", Id, "Its thread, in threads, if it is of one.");
-const CONTEXT_ID: Column =
+pub(super) const CONTEXT_ID: Column =
     column("context_id", Id, "Its place in the calling-context tree, in contexts.");
-const LAUNCH_PATH: Column = maybe("path", Text, "The names around its launch, separated by `/`.");
-const LAUNCH_CONTEXT_ID: Column = maybe("context_id", Id, "Where it was launched, in contexts.");
+pub(super) const LAUNCH_PATH: Column =
+    maybe("path", Text, "The names around its launch, separated by `/`.");
+pub(super) const LAUNCH_CONTEXT_ID: Column =
+    maybe("context_id", Id, "Where it was launched, in contexts.");
 const ALLOCATOR_STREAM: Column = maybe("stream", Bits, "The stream, as the allocator names it.");
 const ARGS: Column =
     maybe("args", Text, "What else is known of it, as a JSON object; `arg()` takes values out.");

@@ -27,6 +27,17 @@ pub(super) fn definition(view: &str) -> &'static str {
         "memory_snapshots" => include_str!("../../sql/memory_snapshots.sql"),
         "devices" => include_str!("../../sql/devices.sql"),
         "metadata" => include_str!("../../sql/metadata.sql"),
+        "gpu_time" => include_str!("../../sql/gpu_time.sql"),
+        "gpu_time_by_step" => include_str!("../../sql/gpu_time_by_step.sql"),
+        "kernel_summary" => include_str!("../../sql/kernel_summary.sql"),
+        "gpu_copies" => include_str!("../../sql/gpu_copies.sql"),
+        "operator_kernels" => include_str!("../../sql/operator_kernels.sql"),
+        "gpu_annotations" => include_str!("../../sql/gpu_annotations.sql"),
+        "stragglers" => include_str!("../../sql/stragglers.sql"),
+        "launches" => include_str!("../../sql/launches.sql"),
+        "queue_length" => include_str!("../../sql/queue_length.sql"),
+        "queue_summary" => include_str!("../../sql/queue_summary.sql"),
+        "gpu_gaps" => include_str!("../../sql/gpu_gaps.sql"),
         other => unreachable!("the view `{other}` is declared, but has no SQL"),
     }
 }

@@ -2,6 +2,7 @@
 
 mod arg;
 pub(super) mod args;
+mod gpu_class;
 mod interval;
 mod json;
 pub(super) mod lookup;
@@ -66,6 +67,7 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     let alone = [
         args::function(lookups),
         arg::function(),
+        gpu_class::function(),
         interval::common_nanos(),
         sketch::sketch_quantile(),
     ];
