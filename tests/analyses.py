@@ -89,7 +89,7 @@ def made(folder: Path, *traces: list[Event]) -> marey.run.Run:
 
 
 def hta(*paths: Path) -> Any:
-    """HTA's analysis of a trace, or of one a rank; with the last step, which it drops unless asked."""
+    """HTA's analysis of a trace, or of one a rank; the last step counts, too."""
     analysis = pytest.importorskip("hta.trace_analysis")
     logging.disable(logging.CRITICAL)
     files = {rank: str(path) for rank, path in enumerate(paths)}
@@ -126,6 +126,12 @@ def on_gpu(
     }
 
 
+def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
+    """A kernel, `k5` say, that the call with that correlation launched."""
+    name = more.pop("name", f"k{number}")
+    return on_gpu(name, start, duration, correlation=number, **more)
+
+
 def on_host(
     name: str,
     start: float,
@@ -152,9 +158,7 @@ def on_host(
 def launch(correlation: int, start: float, duration: float = 1, **more: Any) -> Event:
     """The call that launched something on a device."""
     name = more.pop("name", "cudaLaunchKernel")
-    return on_host(
-        name, start, duration, category="cuda_runtime", correlation=correlation, **more
-    )
+    return on_host(name, start, duration, category="cuda_runtime", correlation=correlation, **more)
 
 
 def step(number: int, start: float, duration: float, **more: Any) -> Event:

@@ -167,9 +167,9 @@ fn busiest(reader: &Reader, left_out: &mut LeftOut) -> Result<HashSet<(u32, u32)
     Ok(busiest)
 }
 
-/// Annotations are around others, and who waits does nothing.
+/// Annotations are around others, and who waits does nothing: what counts is what `gpu_time` counts.
 const fn is_work(activity: &GpuActivity) -> bool {
-    !matches!(activity.kind, ActivityKind::Annotation | ActivityKind::Sync)
+    matches!(activity.kind, ActivityKind::Kernel | ActivityKind::Memcpy | ActivityKind::Memset)
 }
 
 /// By process and device, how long it did something in each step.

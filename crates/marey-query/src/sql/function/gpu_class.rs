@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use super::documented;
 
 /// What the names of functions of libraries for communication have, without `_`: NCCL, RCCL, HCCL,
-/// oneCCL, MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, DeepEP, and the
+/// oneCCL, MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and the
 /// reductions of PyTorch's symmetric memory, vLLM and TensorRT-LLM.
 const COMMUNICATION: [&str; 13] = [
     "nccl",
@@ -31,7 +31,7 @@ const COMMUNICATION: [&str; 13] = [
     "shotallreduce",
 ];
 
-/// What the kernels are called by which ROCm copies and fills.
+/// What the kernels are called by which `ROCm` copies and fills.
 const ROCM_COPIES: &str = "__amd_rocclr_";
 
 pub(super) fn function() -> ScalarUDF {
