@@ -82,7 +82,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
 	$(PY) bench/formats.py
-	$(PY) bench/analyses.py
+	$(PY) bench/views.py
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)

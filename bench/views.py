@@ -1,4 +1,4 @@
-"""Measures the analyses: `python bench/analyses.py`.
+"""Measures the analyses: `python bench/views.py`.
 
 What it takes from a trace to all answers about devices: HTA's analyses, and marey's views, which
 answer the same and more, in turn on the same files, each in a process of its own that has started
@@ -72,8 +72,8 @@ def main() -> int:
     text = "\n".join(grid(table))
     print(text)
     if options.update:
-        command = "bench/analyses.py --update"
-        update("\n\n".join([measured_with(command), text]), "bench/analyses.py")
+        command = "bench/views.py --update"
+        update("\n\n".join([measured_with(command), text]), "bench/views.py")
     return 0
 
 
