@@ -14,7 +14,7 @@ pub(crate) fn scaled(number: &str, power: i32) -> Option<i64> {
     let digits = || whole.bytes().chain(fraction.bytes());
     let zeros = digits().take_while(|&digit| digit == b'0').count();
     if zeros == whole.len() + fraction.len() {
-        return (whole.len() + fraction.len() > 0).then_some(0);
+        return Some(0);
     }
     // Where the point stands among the digits that follow the zeros.
     let point = exponent

@@ -79,19 +79,26 @@ impl<R: Sortable> Sorter<R> {
         self.rows += 1;
         let start = self.bytes.len();
         row.put(&mut self.bytes);
+        if u32::try_from(self.bytes.len()).is_err() {
+            return Err(self.error(io::ErrorKind::FileTooLarge.into()));
+        }
         let len = self.bytes.len() - start;
         self.places.push(Place { key: row.key(), start: start as u32, len: len as u32 });
         if self.bytes.len() + size_of_val(self.places.as_slice()) < self.chunk_bytes {
             return Ok(());
         }
-        self.spill().map_err(StoreError::io("sort rows in", &self.folder))
+        self.spill().map_err(|source| self.error(source))
     }
 
     /// Puts what is in memory into the file.
     pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
         let rested = if self.places.is_empty() { Ok(()) } else { self.spill() };
         (self.bytes, self.places) = (Vec::new(), Vec::new());
-        rested.map_err(StoreError::io("sort rows in", &self.folder))
+        rested.map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: io::Error) -> StoreError {
+        StoreError::io("sort rows in", &self.folder)(source)
     }
 
     fn spill(&mut self) -> io::Result<()> {
