@@ -23,7 +23,8 @@ ancestors AS (
         c.parent_id AS parent_id
     FROM ancestors AS a
     JOIN raw.contexts AS c ON c.id = a.parent_id
-    WHERE c.parent_id IS NOT NULL
+    -- A parent's number is less than its child's: a run that says otherwise must not go round.
+    WHERE c.parent_id IS NOT NULL AND c.id < a.context_id
 )
 SELECT
     name(c.name_id) AS name,

@@ -205,6 +205,41 @@ fn a_run_whose_ids_contradict_each_other_is_refused_with_the_cause() {
     assert_eq!(error.to_string(), "context 0 has no parent or no name before it");
 }
 
+/// Each of two contexts is said to be around the other.
+#[test]
+fn contexts_in_a_circle_come_to_an_end() {
+    use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
+    use marey_model::table::stored;
+    use marey_query::sql::{Database, Limits};
+    use std::sync::Arc;
+
+    let ids = |ids: Vec<Option<u32>>| Arc::new(UInt32Array::from(ids)) as ArrayRef;
+    let ints = |ints: Vec<i64>| Arc::new(Int64Array::from(ints)) as ArrayRef;
+    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+    let contexts = vec![
+        ids(vec![Some(0), Some(1), Some(2)]),
+        ids(vec![None, Some(2), Some(1)]),
+        ids(vec![Some(0), Some(1), Some(2)]),
+        texts(vec!["root", "operator", "operator"]),
+        ids(vec![Some(0), Some(0), Some(0)]),
+    ];
+    let activities = vec![
+        ints(vec![5]),
+        ints(vec![7]),
+        ids(vec![Some(0)]),
+        ids(vec![Some(0)]),
+        ids(vec![Some(0)]),
+        texts(vec!["kernel"]),
+        ids(vec![Some(0)]),
+        ids(vec![Some(2)]),
+    ];
+    let folder = Folder::new();
+    let tables = [(&stored::CONTEXTS, contexts), (&stored::GPU_ACTIVITIES, activities)];
+    let database = Database::new(Arc::new(write_run(&folder, &tables)), Limits::default());
+    let sql = "SELECT context_id, total_nanos, self_count FROM operator_kernels ORDER BY 1";
+    assert_eq!(rows(&database, sql).unwrap(), ["1 | 7 | 0", "2 | 7 | 1"]);
+}
+
 #[test]
 fn what_a_part_lacks_is_null() {
     use marey_model::table::{Table, stored};
