@@ -1,16 +1,4 @@
-//! `gpu_class(kind, name)`: what an activity of a device is for.
-
-use std::sync::Arc;
-
-use datafusion::arrow::array::{Array, AsArray, StringViewBuilder};
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
-
-use super::documented;
+//! What an activity of a device is for.
 
 /// What the names of functions of libraries for communication have, without `_`: NCCL, RCCL, HCCL,
 /// oneCCL, MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and the
@@ -34,13 +22,8 @@ const COMMUNICATION: [&str; 13] = [
 /// What the kernels are called by which `ROCm` copies and fills.
 const ROCM_COPIES: &str = "__amd_rocclr_";
 
-pub(super) fn function() -> ScalarUDF {
-    let signature = Signature::exact(vec![DataType::Utf8View; 2], Volatility::Immutable);
-    ScalarUDF::new_from_impl(GpuClass { signature })
-}
-
 /// The class of an activity; waits and what lies around activities have none.
-fn class(kind: &str, name: &str) -> Option<&'static str> {
+pub(super) fn class(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "memcpy" | "memset" => Some("memory"),
         "kernel" if name.starts_with(ROCM_COPIES) => Some("memory"),
@@ -57,49 +40,6 @@ fn is_communication(name: &str) -> bool {
     let function = function.replace('_', "").to_ascii_lowercase();
     // The compiler of PyTorch names its kernels after all that they fuse.
     !function.starts_with("triton") && COMMUNICATION.iter().any(|word| function.contains(word))
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct GpuClass {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for GpuClass {
-    fn name(&self) -> &'static str {
-        "gpu_class"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn is_strict(&self) -> bool {
-        true
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given = ColumnarValue::values_to_arrays(&args.args)?;
-        let [kinds, names] = [0, 1].map(|at: usize| given[at].as_string_view());
-        let mut classes = StringViewBuilder::with_capacity(kinds.len());
-        for (kind, name) in kinds.iter().zip(names) {
-            classes.append_option(kind.zip(name).and_then(|(kind, name)| class(kind, name)));
-        }
-        Ok(ColumnarValue::Array(Arc::new(classes.finish())))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(documented!(
-            "What an activity of a device is for, by its kind and name: `memory` for copies and \
-             fills, `communication` for kernels of libraries such as NCCL, `compute` for all other \
-             kernels. Null for waits and annotations.",
-            "gpu_class(kind, name)",
-            "SELECT gpu_class(kind, name), sum(duration_nanos) FROM gpu_activities GROUP BY 1"
-        ))
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The functions that SQL has beyond `DataFusion`'s.
 
-mod arg;
 pub(super) mod args;
 mod gpu_class;
 mod interval;
@@ -8,6 +7,7 @@ mod json;
 pub(super) mod lookup;
 mod self_time;
 mod sketch;
+mod texts;
 
 use std::sync::Arc;
 
@@ -64,14 +64,8 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for name in REMOVED {
         session.deregister_udf(name);
     }
-    let alone = [
-        args::function(lookups),
-        arg::function(),
-        gpu_class::function(),
-        interval::common_nanos(),
-        sketch::sketch_quantile(),
-    ];
-    for function in lookup::all(lookups).into_iter().chain(alone) {
+    let alone = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];
+    for function in lookup::all(lookups).into_iter().chain(texts::all()).chain(alone) {
         session.register_udf(function);
     }
     for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {
