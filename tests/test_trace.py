@@ -364,6 +364,18 @@ def test_a_program_that_never_finalizes(ending: str, exit_code: int) -> None:
     assert spool("x").endswith(END)
 
 
+def test_a_program_that_closes_every_descriptor_over_and_over() -> None:
+    source = """
+        import marey, os
+        marey.start("x", data="trace")
+        for _ in range(300_000):
+            with marey.scope("scope"):
+                os.closerange(3, 1000)
+        """
+    run_well(source)
+    assert paths("x.chrome_trace") == ["scope"] * 300_000
+
+
 @pytest.mark.parametrize("waiting", ["sys.stdin.read()", "while True: pass"])
 def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
     with Live(IN_SCOPES.format(ending=waiting)) as program:

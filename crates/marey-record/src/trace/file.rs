@@ -88,6 +88,20 @@ impl Appender {
 
     /// Appends all of the bytes, or none of them.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        /// For a program that closes every descriptor over and over.
+        const ATTEMPTS: u32 = 64;
+        let is_closed = |error: &io::Error| error.raw_os_error() == Some(libc::EBADF);
+        for _ in 1..ATTEMPTS {
+            match self.try_append(bytes) {
+                // The program closed the file while we were at it.
+                Err(error) if is_closed(&error) => {}
+                done => return done,
+            }
+        }
+        self.try_append(bytes)
+    }
+
+    fn try_append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (mut file, about) = self.file.get(|path| File::options().append(true).open(path))?;
         // A torn frame would hide all that follows.
         if about.len() != self.written_bytes {
