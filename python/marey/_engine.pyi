@@ -28,6 +28,9 @@ def needs_collecting(path: str | os.PathLike[str]) -> bool:
 def import_files(files: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> list[str]:
     """Makes a run of files of other formats; what was lost, each in a line."""
 
+def sections() -> list[tuple[str, str]]:
+    """Names and queries of the sections of a report."""
+
 @final
 class Run:
     """A run, opened for questions."""
@@ -37,6 +40,7 @@ class Run:
         path: str | os.PathLike[str], memory_limit: int | None = None, threads: int | None = None
     ) -> Run: ...
     def sql(self, query: str, max_rows: int | None = None) -> Answer: ...
+    def findings(self, thresholds: Sequence[tuple[str, float]]) -> Answer: ...
     @staticmethod
     def tables() -> list[str]: ...
     def uncollected_bytes(self) -> int: ...

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Result", "Run", "import_files", "open"]
+__all__ = ["SECTIONS", "Result", "Run", "import_files", "open"]
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -33,6 +33,9 @@ SELECT table_name, column_name, data_type, is_nullable, description
 FROM information_schema.columns WHERE table_schema = 'main'
 ORDER BY table_name, ordinal_position
 """
+
+SECTIONS: tuple[str, ...] = tuple(name for name, _ in _engine.sections())
+"""Names of the tables of a report, for `Run.section`."""
 
 # Rows that `repr` and a notebook show.
 _SHOWN_ROWS = 100
@@ -145,6 +148,43 @@ class Run:
             UnreadableRun: The run turns out to be damaged.
         """
         return Result(self._open().sql(query, max_rows))
+
+    def findings(self, thresholds: Mapping[str, float] | None = None) -> Result:
+        """What is wrong, what matters most first: a row for each fault that a rule finds.
+
+        Times are in nanoseconds of each training step, or of the recording if it has no steps:
+        ``impact_nanos`` is what the fault takes, ``gain_nanos`` what mending it may save at most.
+        ``severity`` is high, medium or low, ``confidence`` measured, likely or possible.
+        ``evidence_sql`` is the query that found it, and ``evidence`` its row as JSON.
+        `docs/analysis.md` describes the rules.
+
+        Args:
+            thresholds: Thresholds other than the rules' own, such as
+                ``{"hot_operation.medium_percent": 20}``; `marey analyze --rules` lists them.
+
+        Raises:
+            ValueError: There is no such threshold.
+        """
+        return Result(self._open().findings(list((thresholds or {}).items())))
+
+    def breakdown(self, *, by_step: bool = False) -> Result:
+        """Where the time of each device went: computation, communication, copies, and idle.
+
+        Args:
+            by_step: A row for each training step and device.
+        """
+        return self.sql(f"SELECT * FROM {'gpu_time_by_step' if by_step else 'gpu_time'}")
+
+    def section(self, name: str, *, max_rows: int | None = None) -> Result:
+        """A table of the report that `marey analyze` writes; `SECTIONS` has their names.
+
+        Raises:
+            ValueError: There is no such table.
+        """
+        queries = dict(_engine.sections())
+        if name not in queries:
+            raise ValueError(f"there is no section {name!r}: there are {', '.join(queries)}")
+        return self.sql(queries[name], max_rows=max_rows)
 
     def info(self) -> dict[str, Any]:
         """What the run consists of: its processes, the tables' rows and bytes, what was lost.

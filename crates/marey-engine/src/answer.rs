@@ -29,33 +29,47 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Rows that are there.
+    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        Self { schema: batch.schema(), batches: [batch].into(), was_cut: false }
+    }
+
     /// Runs a planned query to its end or to a signal that raises, such as Ctrl-C.
     pub(crate) fn of(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
         let canceller = rows.canceller();
-        py.detach(|| {
-            thread::scope(|scope| {
-                let (running, end) = mpsc::sync_channel::<()>(1);
-                let pull = move || {
-                    let _running = running;
-                    pull(rows, limit_bytes)
-                };
-                let puller = thread::Builder::new().name("marey-answer".to_owned());
-                let puller = puller.spawn_scoped(scope, pull)?;
-                while end.recv_timeout(SIGNAL_CHECK) == Err(RecvTimeoutError::Timeout) {
-                    #[expect(
-                        clippy::redundant_closure_for_method_calls,
-                        reason = "the method is of one lifetime, the closure of any"
-                    )]
-                    let checked = Python::attach(|py| py.check_signals());
-                    if let Err(raised) = checked {
-                        canceller.cancel();
-                        return Err(raised);
-                    }
-                }
-                puller.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
-            })
-        })
+        interruptible(py, || pull(rows, limit_bytes), || canceller.cancel())
     }
+}
+
+/// Does something that takes a while, without the GIL; a signal that raises, such as Ctrl-C, cancels it.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> PyResult<T> + Send,
+    cancel: impl Fn() + Sync,
+) -> PyResult<T> {
+    py.detach(|| {
+        thread::scope(|scope| {
+            let (running, end) = mpsc::sync_channel::<()>(1);
+            let work = move || {
+                let _running = running;
+                work()
+            };
+            let worker = thread::Builder::new().name("marey-answer".to_owned());
+            let worker = worker.spawn_scoped(scope, work)?;
+            while end.recv_timeout(SIGNAL_CHECK) == Err(RecvTimeoutError::Timeout) {
+                #[expect(
+                    clippy::redundant_closure_for_method_calls,
+                    reason = "the method is of one lifetime, the closure of any"
+                )]
+                let checked = Python::attach(|py| py.check_signals());
+                if let Err(raised) = checked {
+                    cancel();
+                    return Err(raised);
+                }
+            }
+            worker.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+        })
+    })
 }
 
 /// All rows, if they find room.

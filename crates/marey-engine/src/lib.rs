@@ -42,7 +42,7 @@ mod _engine {
     #[pymodule_export]
     use super::peaks::{architectures, max_bps, max_flops};
     #[pymodule_export]
-    use super::run::{Run, import_files, needs_collecting};
+    use super::run::{Run, import_files, needs_collecting, sections};
 
     /// Run a command line and return its exit code.
     ///

@@ -8,12 +8,13 @@ use std::process;
 use std::sync::Arc;
 
 use marey::{Export, Moment, Span, Written, parse_format};
+use marey_analysis::{Questions, Thresholds, findings, section, table};
 use marey_formats::{Imported, TemporaryRun};
 use marey_query::sql::{Database, Limits, TableName};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, interruptible};
 use crate::error::{bad_query, not_exported, unreadable_foreign, unreadable_run};
 use crate::info::Info;
 
@@ -93,6 +94,17 @@ impl Run {
         Answer::of(py, rows.map_err(|error| bad_query(&error))?, self.limits.memory_bytes)
     }
 
+    /// What rules find, what matters most first.
+    fn findings(&self, py: Python<'_>, thresholds: Vec<(String, f64)>) -> PyResult<Answer> {
+        let thresholds = set(&thresholds)?;
+        let questions = Questions::new(self.database()?);
+        let find = || {
+            let found = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
+            Ok(Answer::of_batch(table::of_findings(&found)))
+        };
+        interruptible(py, find, || questions.cancel())
+    }
+
     /// Names of the tables and views that need no schema before them.
     #[staticmethod]
     fn tables() -> Vec<&'static str> {
@@ -146,6 +158,21 @@ impl Run {
         let warnings = written.iter().flat_map(Written::warnings).collect();
         Ok((written.into_iter().map(|written| written.path.into()).collect(), warnings))
     }
+}
+
+/// Names and queries of the sections of a report.
+#[pyfunction]
+pub(crate) fn sections() -> Vec<(&'static str, &'static str)> {
+    section::ALL.iter().map(|section| (section.name, section.sql)).collect()
+}
+
+fn set(settings: &[(String, f64)]) -> PyResult<Thresholds> {
+    let mut thresholds = Thresholds::default();
+    for (name, value) in settings {
+        let set = thresholds.set(name, *value);
+        set.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    }
+    Ok(thresholds)
 }
 
 fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {

@@ -30,6 +30,7 @@ pub mod env;
 pub mod loss;
 pub mod metric;
 pub mod profile;
+pub mod quantity;
 pub mod rank;
 pub mod redact;
 pub mod run;

@@ -35,7 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod graph;
-mod near;
+pub mod near;
 pub mod peaks;
 pub mod sql;
 

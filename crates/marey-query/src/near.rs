@@ -5,7 +5,7 @@ const NEAR: f64 = 0.8;
 const MAX_NEAREST: usize = 3;
 
 /// Those of the names that are like the one asked for, likest first.
-pub(crate) fn nearest(asked: &str, names: &[String]) -> Vec<String> {
+pub fn nearest(asked: &str, names: &[String]) -> Vec<String> {
     let asked = asked.to_lowercase();
     let mut near: Vec<(f64, &String)> = names
         .iter()

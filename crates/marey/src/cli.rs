@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::analyze::{self, AnalyzeArgs};
 use crate::collect::{self, CollectArgs};
 use crate::export::{self, ExportArgs};
 use crate::import::{self, ImportArgs};
@@ -27,6 +28,7 @@ Examples:
   marey view train.hatchet              Show the profile as a tree
   marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
   marey info train.marey                What a run is, and what it lacks
+  marey analyze train.marey             What takes its time, what is wrong, and what to change
   marey query train.marey               Ask a run in SQL
   marey info trace.json.gz              Files of other formats are taken as they are
   marey export train.marey -f perfetto -o train.pftrace";
@@ -46,6 +48,8 @@ enum Verb {
     Run(RunArgs),
     /// Show profiles as trees
     View(Box<ViewArgs>),
+    /// Say what takes the time of a run, what is wrong, and what to change
+    Analyze(AnalyzeArgs),
     /// Ask a run in SQL
     Query(QueryArgs),
     /// Show what a run is
@@ -113,6 +117,7 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
     match verb {
         Verb::Run(args) => Err(run::run(args).into()),
         Verb::View(args) => view::view(args, output),
+        Verb::Analyze(args) => analyze::analyze(args, output),
         Verb::Query(args) => query::query(args, output),
         Verb::Info(args) => info::info(args, output),
         Verb::Schema(args) => schema::schema(args, output),

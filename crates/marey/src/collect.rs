@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use marey_model::quantity::{Grouped, Size};
 use marey_store::Collected;
 
 use crate::output::{Output, Stop};
 use crate::runs;
-use crate::text::{Grouped, Size, printable, quoted};
+use crate::text::{printable, quoted};
 
 const EXAMPLES: &str = "\
 Every command that opens a run collects it first, and so does a program that ends properly; this

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use marey_formats::{Format, ImportError, ImportWarning, Imported};
 use marey_model::loss::LossCause;
+use marey_model::quantity::Grouped;
 
 use crate::output::Failure;
 use crate::progress::Progress;
-use crate::text::{Grouped, printable, quoted};
+use crate::text::{printable, quoted};
 
 /// Stands for stdin in place of a file.
 pub(crate) const STDIN: &str = "-";

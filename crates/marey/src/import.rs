@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use marey_formats::{ImportWarning, Imported, ImportedFile};
+use marey_model::quantity::Nanos;
 use serde::Serialize;
 
 use crate::foreign;
 use crate::new_run::{NewRun, Published};
 use crate::output::{Output, Stop};
-use crate::text::{Nanos, quoted};
+use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use arrow::temporal_conversions::timestamp_ns_to_datetime;
 use clap::{Args, ValueHint};
 use marey_formats::Format;
+use marey_model::quantity::{Grouped, Nanos, Size};
 use marey_model::table::{Table, stored};
 use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
 use crate::output::{Failure, Output, Paint, Stop, Style};
 use crate::runs::{self, Opened};
-use crate::text::{Grouped, Nanos, Size, cut, printable};
+use crate::text::{cut, printable};
 use crate::view::describe_loss;
 
 const EXAMPLES: &str = "\

@@ -25,6 +25,7 @@ pub use query::as_table;
 pub use runs::is_foreign_file;
 pub use view::lines;
 
+mod analyze;
 mod collect;
 mod export;
 mod foreign;

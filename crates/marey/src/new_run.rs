@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use marey_model::quantity::{Grouped, Size};
 use marey_store::{Run, StoreError};
 use tempfile::TempDir;
 
 use crate::interrupt::{self, Unfinished};
 use crate::output::Failure;
 use crate::runs;
-use crate::text::{Grouped, Size, quoted};
+use crate::text::quoted;
 
 /// A run that is made in a hidden folder beside its place, which is gone if there will be no run.
 pub(crate) struct NewRun {

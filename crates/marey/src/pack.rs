@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use marey_model::quantity::Size;
 
 use crate::import;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
-use crate::text::{Size, quoted};
+use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -33,6 +33,10 @@ impl Progress {
         Self::new("collecting", 0)
     }
 
+    pub(crate) fn of_questions() -> Self {
+        Self::new("analysing", 0)
+    }
+
     fn new(task: &'static str, total_bytes: u64) -> Self {
         let is_wanted = io::stderr().is_terminal();
         Self { task, since: Instant::now(), total_bytes, is_wanted, bar: None }
@@ -43,6 +47,14 @@ impl Progress {
         if let Some(bar) = self.bar() {
             bar.set_length(total_bytes);
             bar.set_position(bytes);
+        }
+    }
+
+    /// Says how many questions are answered.
+    pub(crate) fn at_question(&mut self, answered: usize) {
+        if let Some(bar) = self.bar() {
+            bar.set_style(style("{msg}: {pos} questions answered"));
+            bar.set_position(answered as u64);
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use marey_formats::{Format, Imported};
+use marey_model::quantity::Size;
 use marey_model::table::{Table, stored};
 use marey_store::{Collected, Found, Run, StoreError};
 use tempfile::TempDir;
@@ -12,7 +13,7 @@ use crate::foreign;
 use crate::interrupt::Unfinished;
 use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
-use crate::text::{Size, printable, quoted};
+use crate::text::{printable, quoted};
 
 /// The tables whose rows are events.
 const EVENTS: [&Table; 9] = [

@@ -65,8 +65,20 @@ pub(crate) const RULES: &[Rule] = &[
         never: &[HTTP, INSIDE, PYTHON, &["clap"]],
     },
     Rule {
+        name: "marey-analysis",
+        may_use: &["marey-model", "marey-store", "marey-query"],
+        never: &[HTTP, INSIDE, PYTHON, &["clap"]],
+    },
+    Rule {
         name: "marey",
-        may_use: &["marey-model", "marey-attach", "marey-store", "marey-formats", "marey-query"],
+        may_use: &[
+            "marey-model",
+            "marey-attach",
+            "marey-store",
+            "marey-formats",
+            "marey-query",
+            "marey-analysis",
+        ],
         never: &[INSIDE, PYTHON],
     },
     Rule {
@@ -81,7 +93,14 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         name: "marey-engine",
-        may_use: &["marey", "marey-model", "marey-query", "marey-formats", "marey-store"],
+        may_use: &[
+            "marey",
+            "marey-model",
+            "marey-query",
+            "marey-analysis",
+            "marey-formats",
+            "marey-store",
+        ],
         never: &[INSIDE],
     },
     Rule { name: "xtask", may_use: &["marey-model"], never: &[] },

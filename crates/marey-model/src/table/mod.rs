@@ -7,8 +7,10 @@
 
 pub mod device_time;
 pub mod launching;
+pub mod stepping;
 pub mod stored;
 pub mod view;
+pub mod waiting;
 
 /// A table or a view.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The views over the stored tables: what people query, without a join.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
-use super::{Column, Table, column, device_time, launching, maybe};
+use super::{Column, Table, column, device_time, launching, maybe, stepping, waiting};
 
 /// Every view; one that is made of another comes after it.
 pub const ALL: &[&Table] = &[
@@ -21,6 +21,7 @@ pub const ALL: &[&Table] = &[
     &MEMORY_SNAPSHOTS,
     &DEVICES,
     &METADATA,
+    &stepping::STEP_SUMMARY,
     &device_time::GPU_TIME,
     &device_time::GPU_TIME_BY_STEP,
     &device_time::KERNEL_SUMMARY,
@@ -32,6 +33,12 @@ pub const ALL: &[&Table] = &[
     &launching::QUEUE_LENGTH,
     &launching::QUEUE_SUMMARY,
     &launching::GPU_GAPS,
+    &stepping::STEP_TIMES,
+    &stepping::STEP_MEMORY,
+    &stepping::STEP_KERNELS,
+    &waiting::DEVICE_IDLE,
+    &waiting::KERNEL_SEQUENCES,
+    &waiting::CRITICAL_PATH,
 ];
 
 const KIND: Column =

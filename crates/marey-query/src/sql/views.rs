@@ -27,6 +27,7 @@ pub(super) fn definition(view: &str) -> &'static str {
         "memory_snapshots" => include_str!("../../sql/memory_snapshots.sql"),
         "devices" => include_str!("../../sql/devices.sql"),
         "metadata" => include_str!("../../sql/metadata.sql"),
+        "step_summary" => include_str!("../../sql/step_summary.sql"),
         "gpu_time" => include_str!("../../sql/gpu_time.sql"),
         "gpu_time_by_step" => include_str!("../../sql/gpu_time_by_step.sql"),
         "kernel_summary" => include_str!("../../sql/kernel_summary.sql"),
@@ -38,6 +39,12 @@ pub(super) fn definition(view: &str) -> &'static str {
         "queue_length" => include_str!("../../sql/queue_length.sql"),
         "queue_summary" => include_str!("../../sql/queue_summary.sql"),
         "gpu_gaps" => include_str!("../../sql/gpu_gaps.sql"),
+        "step_times" => include_str!("../../sql/step_times.sql"),
+        "step_memory" => include_str!("../../sql/step_memory.sql"),
+        "step_kernels" => include_str!("../../sql/step_kernels.sql"),
+        "device_idle" => include_str!("../../sql/device_idle.sql"),
+        "kernel_sequences" => include_str!("../../sql/kernel_sequences.sql"),
+        "critical_path" => include_str!("../../sql/critical_path.sql"),
         other => unreachable!("the view `{other}` is declared, but has no SQL"),
     }
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use marey_formats::Format;
+use marey_model::quantity::Size;
 
 use super::window::{Moment, Span, numbers, steps};
 use super::{Export, ExportFailure, format, lacks};
 use crate::foreign::STDIN as STDOUT;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
-use crate::text::{Size, quoted};
+use crate::text::quoted;
 
 const EXAMPLES: &str = "\
 Examples:

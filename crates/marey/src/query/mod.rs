@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use marey_model::quantity::Grouped;
 use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::QueryArgs;
@@ -27,7 +28,7 @@ use crate::interrupt;
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Stop};
 use crate::runs;
-use crate::text::{Grouped, printable};
+use crate::text::printable;
 
 /// Answers the question that the arguments ask.
 pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {

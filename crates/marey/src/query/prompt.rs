@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::ValueEnum;
+use marey_model::quantity::{Grouped, Nanos};
 use marey_query::sql::{Database, Names};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -18,7 +19,7 @@ use super::words::Words;
 use super::{Asked, ask_to_stdout};
 use crate::output::{Failure, Output, Stop, Style};
 use crate::schema;
-use crate::text::{Grouped, Nanos, printable};
+use crate::text::printable;
 
 /// What commands begin with.
 pub(super) const COMMAND_MARK: &str = "\\";

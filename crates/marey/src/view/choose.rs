@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use marey_model::quantity::Grouped;
 use marey_model::wall;
 use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_word, without_unit};
 
 use super::units::Unit;
 use crate::output::Failure;
-use crate::text::Grouped;
 
 /// What a graph says at a glance, in the order of the columns: the wall metrics, then Proton's own
 /// of GPU kernels.

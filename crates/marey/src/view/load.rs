@@ -5,6 +5,7 @@ use std::path::Path;
 use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
 use marey_formats::{Format, recognise_file};
 use marey_model::profile::Profile;
+use marey_model::quantity::Grouped;
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
 use marey_store::{Reader, Run, Window};
 
@@ -13,7 +14,7 @@ use crate::foreign;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::runs;
-use crate::text::{Grouped, printable, quoted};
+use crate::text::{printable, quoted};
 
 /// What the reader says it expects of a file's first word.
 const FIRST_WORD: &str = "the list [ROOT, DEVICES]";

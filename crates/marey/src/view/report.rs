@@ -5,10 +5,11 @@ use std::path::Path;
 
 use marey_model::loss::LossCause;
 use marey_model::profile::{Meta, Overhead, Process};
+use marey_model::quantity::{Grouped, Nanos};
 
 use super::args::ViewArgs;
 use crate::output::{Output, Paint, Style};
-use crate::text::{Grouped, Nanos, printable};
+use crate::text::printable;
 
 /// Longest command line in a heading, in characters.
 const MAX_COMMAND: usize = 60;

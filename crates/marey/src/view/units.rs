@@ -1,10 +1,11 @@
 //! Values of metrics as people read them, in the unit that suits them.
 
 use marey_model::metric::MetricValue;
+use marey_model::quantity::{Grouped, Nanos, Real};
 use marey_query::graph::{Cells, unit_secs};
 
 use super::number::push;
-use crate::text::{Grouped, Nanos, Real, printable};
+use crate::text::printable;
 
 /// What a metric counts.
 #[derive(Clone, Copy, Debug, PartialEq)]

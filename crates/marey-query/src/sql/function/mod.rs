@@ -1,6 +1,7 @@
 //! The functions that SQL has beyond `DataFusion`'s.
 
 pub(super) mod args;
+mod critical_path;
 mod gpu_class;
 mod interval;
 mod json;
@@ -71,5 +72,6 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {
         session.register_udaf(function);
     }
+    session.register_udaf(critical_path::aggregate());
     session.register_udwf(self_time::function());
 }

@@ -1,0 +1,9 @@
+SELECT
+    bound,
+    sum(duration_nanos) AS total_nanos,
+    100.0 * sum(duration_nanos) / sum(sum(duration_nanos)) OVER () AS path_percent,
+    count(*) AS count,
+    max(duration_nanos) AS longest_nanos
+FROM critical_path
+GROUP BY bound
+ORDER BY total_nanos DESC, bound

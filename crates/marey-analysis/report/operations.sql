@@ -1,0 +1,11 @@
+SELECT
+    name,
+    kind,
+    count,
+    CAST(self_nanos AS DOUBLE) AS self_nanos,
+    CAST(total_nanos AS DOUBLE) AS total_nanos,
+    mean_nanos,
+    max_nanos
+FROM top
+WHERE kind <> 'step' AND self_nanos > 0
+ORDER BY self_nanos DESC, name

@@ -1,0 +1,10 @@
+SELECT
+    rank,
+    number,
+    duration_nanos,
+    between_nanos,
+    deviation_nanos,
+    robust_z,
+    is_outlier
+FROM step_times
+ORDER BY rank, start_nanos

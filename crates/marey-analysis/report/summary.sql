@@ -1,0 +1,52 @@
+-- One row.
+WITH steps AS (
+    SELECT
+        max(step_count) AS step_count,
+        max(window_nanos) AS total_nanos
+    FROM step_summary
+),
+durations AS (
+    SELECT
+        avg(CAST(duration_nanos AS DOUBLE)) AS mean_step_nanos,
+        percentile_cont(duration_nanos, 0.5) AS p50_step_nanos,
+        percentile_cont(duration_nanos, 0.9) AS p90_step_nanos,
+        CAST(max(duration_nanos) AS DOUBLE) AS max_step_nanos
+    FROM raw.steps
+),
+devices AS (
+    SELECT
+        count(*) AS device_count,
+        100.0 * sum(busy_nanos) / nullif(sum(window_nanos), 0) AS busy_percent,
+        100.0 * sum(compute_nanos) / nullif(sum(window_nanos), 0) AS compute_percent,
+        100.0 * sum(exposed_communication_nanos) / nullif(sum(window_nanos), 0) AS exposed_communication_percent,
+        100.0 * sum(idle_nanos) / nullif(sum(window_nanos), 0) AS idle_percent
+    FROM gpu_time
+)
+SELECT
+    s.step_count AS step_count,
+    CAST(s.total_nanos AS DOUBLE) AS total_nanos,
+    d.mean_step_nanos AS mean_step_nanos,
+    d.p50_step_nanos AS p50_step_nanos,
+    d.p90_step_nanos AS p90_step_nanos,
+    d.max_step_nanos AS max_step_nanos,
+    (SELECT count(*) FROM raw.processes) AS process_count,
+    (SELECT count(DISTINCT rank) FROM raw.processes WHERE rank IS NOT NULL) AS rank_count,
+    v.device_count AS device_count,
+    (
+        SELECT string_agg(name, ', ')
+        FROM (
+            SELECT DISTINCT n.name AS name
+            FROM devices AS n
+            INNER JOIN gpu_time AS g ON g.process_id = n.process_id AND g.device = n.device
+            ORDER BY name
+            LIMIT 3
+        )
+    ) AS device_names,
+    v.busy_percent AS busy_percent,
+    v.compute_percent AS compute_percent,
+    v.exposed_communication_percent AS exposed_communication_percent,
+    v.idle_percent AS idle_percent,
+    (SELECT max(allocated_bytes) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes
+FROM steps AS s
+CROSS JOIN durations AS d
+CROSS JOIN devices AS v

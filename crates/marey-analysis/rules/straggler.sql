@@ -1,0 +1,106 @@
+-- As the view `stragglers` has it, but only with what held the steps up.
+WITH arrivals AS (
+    SELECT
+        process_id,
+        device,
+        group_id,
+        sequence,
+        name_id,
+        min(start_nanos) AS start_nanos
+    FROM raw.collectives
+    WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
+    GROUP BY process_id, device, group_id, sequence, name_id
+),
+placed AS (
+    SELECT
+        process_id,
+        device,
+        group_id,
+        start_nanos,
+        count(*) OVER instance AS arrived,
+        row_number() OVER arrival AS place,
+        start_nanos - lag(start_nanos) OVER arrival AS behind_nanos
+    FROM arrivals
+    WINDOW
+        instance AS (PARTITION BY group_id, sequence, name_id),
+        arrival AS (PARTITION BY group_id, sequence, name_id ORDER BY start_nanos, process_id, device)
+),
+delays AS (
+    SELECT
+        p.process_id AS process_id,
+        p.device AS device,
+        p.group_id AS group_id,
+        count(*) AS count,
+        -- How often it would be last, and alone, by chance.
+        sum(1.0 / p.arrived) AS chance,
+        sum(CASE WHEN p.place = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN p.place = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
+    FROM placed AS p
+    INNER JOIN step_summary AS s ON s.process_id = p.process_id
+    WHERE
+        p.arrived > 1
+        AND p.start_nanos >= s.first_nanos
+        AND p.start_nanos < s.last_nanos
+    GROUP BY p.process_id, p.device, p.group_id
+),
+-- What all ranks of a group held it up by, and what each would have by chance.
+groups AS (
+    SELECT
+        *,
+        sum(delay_nanos) OVER (PARTITION BY group_id) AS all_nanos,
+        chance / sum(chance) OVER (PARTITION BY group_id) AS fair
+    FROM delays
+),
+shares AS (
+    SELECT
+        g.process_id AS process_id,
+        g.device AS device,
+        g.group_id AS group_id,
+        g.count AS count,
+        g.last_count AS last_count,
+        g.delay_nanos AS delay_nanos,
+        100.0 * g.delay_nanos / g.all_nanos AS delay_percent,
+        -- A delay at the end of the recording may be longer than it.
+        least(g.delay_nanos, s.window_nanos) / CAST(s.divisor AS DOUBLE) AS impact_nanos,
+        100.0 * least(g.delay_nanos, s.window_nanos) / s.window_nanos AS impact_percent,
+        s.pid AS pid,
+        s.rank AS rank
+    FROM groups AS g
+    INNER JOIN step_summary AS s ON s.process_id = g.process_id
+    WHERE
+        g.delay_nanos > 0
+        AND s.window_nanos > 0
+        AND g.delay_nanos >= {min_ratio} * g.fair * g.all_nanos
+)
+SELECT
+    CAST(
+        CASE
+            WHEN rank IS NULL THEN concat('process ', CAST(pid AS VARCHAR))
+            ELSE concat('rank ', CAST(rank AS VARCHAR))
+        END AS VARCHAR
+    ) AS subject,
+    CAST(
+        CASE
+            WHEN impact_percent > {high_percent} THEN 'high'
+            WHEN impact_percent >= {medium_percent} THEN 'medium'
+            ELSE 'low'
+        END AS VARCHAR
+    ) AS severity,
+    impact_nanos,
+    impact_percent,
+    impact_nanos AS gain_nanos,
+    CAST('likely' AS VARCHAR) AS confidence,
+    rank,
+    process_id,
+    name(group_id) AS process_group,
+    count,
+    last_count,
+    100.0 * last_count / count AS last_percent,
+    delay_nanos,
+    delay_percent,
+    device,
+    pid
+FROM shares
+WHERE impact_percent >= {min_percent}
+ORDER BY impact_nanos DESC, rank, process_id, device, process_group
+LIMIT 5

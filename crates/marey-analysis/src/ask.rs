@@ -1,0 +1,180 @@
+//! Questions to a run, several at once, and their rows as plain values.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use marey_query::sql::{Canceller, Database, SqlError};
+use serde::Serialize;
+
+/// A run that is analysed.
+pub struct Questions<'a> {
+    database: &'a Database,
+    /// What stops the queries so far; `None` once all were stopped.
+    cancellers: Mutex<Option<Vec<Canceller>>>,
+    answered: AtomicUsize,
+}
+
+/// A value of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// No value.
+    Null,
+    /// Yes or no.
+    Flag(bool),
+    /// A whole number.
+    Int(i64),
+    /// A real number; those that are none, such as infinity, are null as JSON.
+    Real(f64),
+    /// A text, also of values that have no kind of their own here.
+    Text(String),
+}
+
+impl Cell {
+    /// As a number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match *self {
+            Self::Int(value) => Some(value as f64),
+            Self::Real(value) => Some(value),
+            Self::Null | Self::Flag(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// As a whole number, if it is one.
+    pub fn whole(&self) -> Option<i64> {
+        match *self {
+            Self::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// As a text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// As a text; empty if it is none.
+    pub fn text(&self) -> &str {
+        self.as_text().unwrap_or_default()
+    }
+}
+
+/// The rows of an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// The rows, each with a value for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Whether there were more than were asked for.
+    pub was_cut: bool,
+}
+
+impl Rows {
+    /// The values of a column; all null if there is none of that name.
+    pub(crate) fn column(&self, name: &str) -> impl Iterator<Item = &Cell> {
+        let at = self.columns.iter().position(|column| column == name);
+        self.rows.iter().map(move |row| at.map_or(&Cell::Null, |at| &row[at]))
+    }
+}
+
+impl<'a> Questions<'a> {
+    /// To this run.
+    pub fn new(database: &'a Database) -> Self {
+        let cancellers = Mutex::new(Some(Vec::new()));
+        Self { database, cancellers, answered: AtomicUsize::new(0) }
+    }
+
+    /// How many were answered.
+    pub fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Stops whatever is asked, now and later.
+    pub fn cancel(&self) {
+        let mut cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
+        cancellers.take().into_iter().flatten().for_each(|query| query.cancel());
+    }
+
+    /// The rows that answer a query.
+    pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
+        let mut answer = self.database.query(sql, max_rows)?;
+        match &mut *self.cancellers.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(cancellers) => cancellers.push(answer.canceller()),
+            None => return Err(SqlError::Cancelled),
+        }
+        let schema = answer.schema();
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let mut rows = Vec::new();
+        for batch in &mut answer {
+            push_rows(&mut rows, &batch?);
+        }
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Ok(Rows { columns, rows, was_cut: answer.was_cut() })
+    }
+}
+
+/// Does something for each of these, several at once; in their order.
+pub(crate) fn each<I: Sync, T: Send>(
+    items: &[I],
+    ask: impl Fn(&I) -> Result<T, SqlError> + Sync,
+) -> Result<Vec<T>, SqlError> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((at, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
+            .and_then(|at| items.get(at).map(|item| (at, item)))
+        {
+            done.push((at, ask(item)));
+        }
+        done
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..cores.min(items.len())).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn push_rows(rows: &mut Vec<Vec<Cell>>, batch: &RecordBatch) {
+    let first = rows.len();
+    rows.resize_with(first + batch.num_rows(), || Vec::with_capacity(batch.num_columns()));
+    for column in batch.columns() {
+        let cells = cells(column.as_ref());
+        rows[first..].iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+    }
+}
+
+/// The values of a column.
+fn cells(column: &dyn Array) -> Vec<Cell> {
+    let kind = column.data_type();
+    let plain = match kind {
+        DataType::Boolean => DataType::Boolean,
+        kind if kind.is_integer() => DataType::Int64,
+        kind if kind.is_numeric() => DataType::Float64,
+        _ => DataType::Utf8,
+    };
+    // What has no plain form, such as a number beyond 2^63, is null.
+    let Ok(column) = cast(column, &plain) else { return vec![Cell::Null; column.len()] };
+    let cell = |at: usize| match plain {
+        _ if column.is_null(at) => Cell::Null,
+        DataType::Boolean => Cell::Flag(column.as_boolean().value(at)),
+        DataType::Int64 => Cell::Int(column.as_primitive::<Int64Type>().value(at)),
+        DataType::Float64 => Cell::Real(column.as_primitive::<Float64Type>().value(at)),
+        _ => Cell::Text(column.as_string::<i32>().value(at).to_owned()),
+    };
+    (0..column.len()).map(cell).collect()
+}

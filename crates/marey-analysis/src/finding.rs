@@ -1,0 +1,240 @@
+//! What rules find.
+
+use std::fmt::{self, Display, Write};
+
+use marey_model::quantity::{Grouped, Nanos, Real, Size};
+use marey_query::sql::SqlError;
+use serde::Serialize;
+
+use crate::ask::{Cell, Questions, Rows, each};
+use crate::rule::{Rule, Thresholds};
+use crate::rules;
+
+/// A fault that a rule found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What it is about: an operation, a kernel, a cause, a rank.
+    pub subject: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Time that it takes of each step, or of the recording if that has no steps.
+    pub impact_nanos: f64,
+    /// The same, in percent of the step; unknown if that took no time.
+    pub impact_percent: Option<f64>,
+    /// How much shorter a step could be without it, at most; unknown for what costs no time.
+    pub gain_nanos: Option<f64>,
+    /// How many times as fast a step would be then; the time of a step by that without the gain.
+    pub speedup: Option<f64>,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Rank of the process, if it has one.
+    pub rank: Option<i64>,
+    /// The process, in `processes`.
+    pub process_id: Option<i64>,
+    /// What was found, in a sentence.
+    pub description: String,
+    /// What to change.
+    pub hint: &'static str,
+    /// Where it is seen.
+    pub evidence: Evidence,
+}
+
+/// Where a finding is seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evidence {
+    /// The query that finds it, and others of its rule.
+    pub sql: String,
+    /// Columns of the query.
+    pub columns: Vec<String>,
+    /// The finding's row.
+    pub row: Vec<Cell>,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It costs much, or the run will fail.
+    High,
+    /// It is worth a look.
+    Medium,
+    /// It is there.
+    Low,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Its numbers were read off.
+    Measured,
+    /// They were attributed to a cause.
+    Likely,
+    /// It was judged by names, or by a model.
+    Possible,
+}
+
+impl Severity {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+impl Confidence {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Likely => "likely",
+            Self::Possible => "possible",
+        }
+    }
+}
+
+/// What all rules find in a run: what matters most first, then what takes most.
+pub fn findings(
+    questions: &Questions<'_>,
+    thresholds: &Thresholds,
+) -> Result<Vec<Finding>, SqlError> {
+    let found = each(rules::ALL, |rule| rule.find(questions, thresholds))?;
+    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
+    found.sort_by(|a, b| {
+        a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
+    });
+    Ok(found)
+}
+
+impl Rule {
+    /// What it finds in a run.
+    fn find(
+        &self,
+        questions: &Questions<'_>,
+        thresholds: &Thresholds,
+    ) -> Result<Vec<Finding>, SqlError> {
+        let sql = self.query(thresholds);
+        let rows = questions.ask(&sql, None)?;
+        let finding = |at| self.finding(&sql, &rows, at);
+        Ok((0..rows.rows.len()).map(finding).collect())
+    }
+
+    fn finding(&self, sql: &str, rows: &Rows, at: usize) -> Finding {
+        let cell = |name: &str| rows.column(name).nth(at).unwrap_or(&Cell::Null);
+        let impact_nanos = cell("impact_nanos").number().unwrap_or(0.0);
+        let impact_percent = cell("impact_percent").number();
+        let gain_nanos = cell("gain_nanos").number();
+        Finding {
+            rule: self.name,
+            title: self.title,
+            subject: cell("subject").text().to_owned(),
+            severity: match cell("severity").text() {
+                "high" => Severity::High,
+                "medium" => Severity::Medium,
+                _ => Severity::Low,
+            },
+            impact_nanos,
+            impact_percent,
+            gain_nanos,
+            speedup: gain_nanos.zip(impact_percent).and_then(|(gain_nanos, percent)| {
+                speedup(gain_nanos, 100.0 * impact_nanos / percent)
+            }),
+            confidence: match cell("confidence").text() {
+                "measured" => Confidence::Measured,
+                "likely" => Confidence::Likely,
+                _ => Confidence::Possible,
+            },
+            rank: cell("rank").whole(),
+            process_id: cell("process_id").whole(),
+            description: describe(self.says, &cell),
+            hint: self.hint,
+            evidence: Evidence {
+                sql: sql.to_owned(),
+                columns: rows.columns.clone(),
+                row: rows.rows[at].clone(),
+            },
+        }
+    }
+}
+
+/// The time of a step by what would be left of it.
+fn speedup(gain_nanos: f64, step_nanos: f64) -> Option<f64> {
+    let rest = step_nanos - gain_nanos;
+    (rest > 0.0 && step_nanos.is_finite()).then(|| step_nanos / rest)
+}
+
+/// The sentence with the values of a row in the place of their columns' names.
+fn describe<'a>(says: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
+    let mut sentence = String::new();
+    let mut rest = says;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((column, after)) = after.split_once('}') else { break };
+        // A String takes whatever is written.
+        let _infallible = write!(sentence, "{before}{}", Quantity { column, cell: cell(column) });
+        rest = after;
+    }
+    sentence + rest
+}
+
+/// A value as people read it, in the unit that the end of its column's name says.
+pub struct Quantity<'a> {
+    /// Name of the column.
+    pub column: &'a str,
+    /// Its value.
+    pub cell: &'a Cell,
+}
+
+impl Display for Quantity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { column, cell } = *self;
+        match (cell, cell.number()) {
+            (_, Some(value)) if column.ends_with("_nanos") => Nanos(value).fmt(f),
+            (_, Some(value)) if column.ends_with("_bytes") => Size(value.max(0.0) as u64).fmt(f),
+            (_, Some(value)) if column.ends_with("_bytes_per_second") => {
+                write!(f, "{}/s", Size(value.max(0.0) as u64))
+            }
+            (_, Some(value)) if column.ends_with("_percent") => write!(f, "{value:.1} %"),
+            (Cell::Int(value), _) => Grouped((*value).into()).fmt(f),
+            (Cell::Real(value), _) => Real(*value).fmt(f),
+            (Cell::Text(text), _) => f.write_str(text),
+            (Cell::Flag(value), _) => f.write_str(if *value { "yes" } else { "no" }),
+            (Cell::Null, _) => f.write_str("-"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_its_values_in_their_units() {
+        let cells = [
+            ("wait_nanos", Cell::Real(1.5e6)),
+            ("wait_percent", Cell::Real(12.34)),
+            ("count", Cell::Int(1_234)),
+            ("name", Cell::Text("aten::item".into())),
+            ("size_bytes", Cell::Null),
+        ];
+        let cell = |name: &str| {
+            cells.iter().find(|(own, _)| *own == name).map_or(&Cell::Null, |(_, cell)| cell)
+        };
+        let says = "{name}: {count} calls, {wait_nanos} ({wait_percent}), {size_bytes} {none}.";
+        assert_eq!(describe(says, &cell), "aten::item: 1,234 calls, 1.50 ms (12.3 %), - -.");
+        assert_eq!(describe("an { open brace", &cell), "an { open brace");
+    }
+
+    #[test]
+    fn a_gain_of_half_a_step_is_twice_as_fast() {
+        assert_eq!(speedup(5.0, 10.0), Some(2.0));
+        assert_eq!(speedup(10.0, 10.0), None);
+        assert_eq!(speedup(0.0, f64::NAN), None);
+    }
+}

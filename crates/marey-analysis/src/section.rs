@@ -1,0 +1,141 @@
+//! The tables of a report: each a query over the views.
+
+use marey_model::table::view;
+
+/// A table of a report.
+#[derive(Debug)]
+pub struct Section {
+    /// Its name, in words joined by `_`.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What a row is, in a sentence.
+    pub doc: &'static str,
+    /// The query, what matters most first.
+    pub sql: &'static str,
+    /// The view that describes its columns.
+    view: &'static str,
+}
+
+/// All of them, in the order of a report.
+pub const ALL: &[Section] = &[
+    Section {
+        name: "steps",
+        title: "Training steps",
+        doc: "A row for each training step.",
+        sql: include_str!("../report/steps.sql"),
+        view: "step_times",
+    },
+    Section {
+        name: "devices",
+        title: "Where the time of devices went",
+        doc: "A row for each device, from its first activity to its last.",
+        sql: include_str!("../report/devices.sql"),
+        view: "gpu_time",
+    },
+    Section {
+        name: "idle",
+        title: "Why devices were idle",
+        doc: "The time in which a whole device was idle, by cause and by what the host did meanwhile.",
+        sql: include_str!("../report/idle.sql"),
+        view: "device_idle",
+    },
+    Section {
+        name: "critical_path",
+        title: "What steps waited for",
+        doc: "The time of the critical path by what it is bound by; of all steps, or of the recording.",
+        sql: include_str!("../report/critical_path.sql"),
+        view: "critical_path",
+    },
+    Section {
+        name: "operations",
+        title: "Operations by exclusive time",
+        doc: "Host operations by the time that they took without what they called, over all threads.",
+        sql: include_str!("../report/operations.sql"),
+        view: "top",
+    },
+    Section {
+        name: "kernels",
+        title: "Kernels by device time",
+        doc: "A row for each kernel, over all devices.",
+        sql: include_str!("../report/kernels.sql"),
+        view: "kernel_summary",
+    },
+    Section {
+        name: "operators",
+        title: "Operations by what they launched",
+        doc: "Host operations by the device time of what they launched themselves.",
+        sql: include_str!("../report/operators.sql"),
+        view: "operator_kernels",
+    },
+    Section {
+        name: "sequences",
+        title: "Sequences of kernels",
+        doc: "What operators launch again and again, by how often.",
+        sql: include_str!("../report/sequences.sql"),
+        view: "kernel_sequences",
+    },
+    Section {
+        name: "copies",
+        title: "Copies and fills",
+        doc: "A row for each kind of copy on each device.",
+        sql: include_str!("../report/copies.sql"),
+        view: "gpu_copies",
+    },
+    Section {
+        name: "launches",
+        title: "Launches",
+        doc: "A row for each call by which the host launches, and what it launches.",
+        sql: include_str!("../report/launches.sql"),
+        view: "launches",
+    },
+    Section {
+        name: "queues",
+        title: "Launches that wait on streams",
+        doc: "A row for each stream.",
+        sql: "SELECT * FROM queue_summary ORDER BY queued_nanos DESC",
+        view: "queue_summary",
+    },
+    Section {
+        name: "annotations",
+        title: "Annotations on devices",
+        doc: "A row for each annotation of the user, on each device.",
+        sql: "SELECT * FROM gpu_annotations ORDER BY total_nanos DESC",
+        view: "gpu_annotations",
+    },
+    Section {
+        name: "stragglers",
+        title: "Ranks that others wait for",
+        doc: "A row for each rank and process group: how often and how long it was the last.",
+        sql: "SELECT * FROM stragglers ORDER BY delay_nanos DESC",
+        view: "stragglers",
+    },
+];
+
+impl Section {
+    /// The section of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        ALL.iter().find(|section| section.name == name)
+    }
+
+    /// What a column means, if the view says so.
+    pub fn column_doc(&self, name: &str) -> Option<&'static str> {
+        let view = view::ALL.iter().find(|view| view.name == self.view)?;
+        view.columns.iter().find(|column| column.name == name).map(|column| column.doc)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_has_a_name_of_its_own_and_a_view_that_describes_it() {
+        for (at, section) in ALL.iter().enumerate() {
+            let name = section.name;
+            assert!(ALL[..at].iter().all(|other| other.name != name), "{name}");
+            assert!(view::ALL.iter().any(|view| view.name == section.view), "{name}");
+            assert!(section.sql.contains(section.view), "{name}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Results as tables, for Python and whoever reads Arrow.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+
+use crate::ask::Cell;
+use crate::finding::Finding;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Int,
+    Real,
+    Text,
+}
+
+/// Names and kinds of columns.
+pub(crate) type Columns = [(&'static str, Kind)];
+
+/// Rows of these columns as a batch of Arrow's; a cell of another kind is null.
+pub(crate) fn batch(columns: &Columns, rows: &[Vec<Cell>]) -> RecordBatch {
+    let array = |(at, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
+        let cells = rows.iter().map(|row| &row[at]);
+        match kind {
+            Kind::Int => Arc::new(cells.map(Cell::whole).collect::<Int64Array>()),
+            Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
+            Kind::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
+        }
+    };
+    let field = |&(name, kind): &(&str, Kind)| {
+        let kind = match kind {
+            Kind::Int => DataType::Int64,
+            Kind::Real => DataType::Float64,
+            Kind::Text => DataType::Utf8,
+        };
+        Field::new(name, kind, true)
+    };
+    let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+    let arrays = columns.iter().enumerate().map(array).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    // Each array has the rows and the kind that its field says.
+    RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
+        .unwrap_or_else(|_mismatch| RecordBatch::new_empty(schema))
+}
+
+const FINDINGS: &Columns = &[
+    ("severity", Kind::Text),
+    ("rule", Kind::Text),
+    ("title", Kind::Text),
+    ("subject", Kind::Text),
+    ("description", Kind::Text),
+    ("impact_nanos", Kind::Real),
+    ("impact_percent", Kind::Real),
+    ("gain_nanos", Kind::Real),
+    ("speedup", Kind::Real),
+    ("confidence", Kind::Text),
+    ("hint", Kind::Text),
+    ("rank", Kind::Int),
+    ("process_id", Kind::Int),
+    ("evidence", Kind::Text),
+    ("evidence_sql", Kind::Text),
+];
+
+/// Findings, a row each. The evidence is the finding's row as a JSON object.
+pub fn of_findings(findings: &[Finding]) -> RecordBatch {
+    let rows: Vec<_> = findings.iter().map(finding_row).collect();
+    batch(FINDINGS, &rows)
+}
+
+fn finding_row(finding: &Finding) -> Vec<Cell> {
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
+    let int = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
+    let evidence = &finding.evidence;
+    let fields: serde_json::Map<_, _> = evidence
+        .columns
+        .iter()
+        .zip(&evidence.row)
+        .map(|(name, cell)| (name.clone(), serde_json::json!(cell)))
+        .collect();
+    vec![
+        text(finding.severity.as_str()),
+        text(finding.rule),
+        text(finding.title),
+        text(&finding.subject),
+        text(&finding.description),
+        Cell::Real(finding.impact_nanos),
+        real(finding.impact_percent),
+        real(finding.gain_nanos),
+        real(finding.speedup),
+        text(finding.confidence.as_str()),
+        text(finding.hint),
+        int(finding.rank),
+        int(finding.process_id),
+        Cell::Text(serde_json::Value::Object(fields).to_string()),
+        text(&evidence.sql),
+    ]
+}

@@ -1,0 +1,147 @@
+-- Calls of the runtime, by what they launched.
+WITH calls AS (
+    SELECT
+        process_of(thread_id) AS process_id,
+        correlation_id,
+        min(start_nanos) AS start_nanos,
+        first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
+    FROM raw.spans
+    WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
+    GROUP BY process_of(thread_id), correlation_id
+),
+-- Whole devices: a gap goes from the latest end of all that began before on any stream to the beginning of
+-- the next activity, and is cut to the steps.
+gaps AS (
+    SELECT
+        g.process_id AS process_id,
+        g.device AS device,
+        greatest(g.before_nanos, w.first_nanos) AS start_nanos,
+        least(g.start_nanos, w.last_nanos) AS end_nanos,
+        CASE
+            WHEN l.start_nanos > g.before_nanos THEN 'host wait'
+            WHEN g.start_nanos - g.before_nanos < 30000 THEN 'kernel wait'
+            ELSE 'other'
+        END AS cause,
+        CASE WHEN l.start_nanos > g.before_nanos THEN l.thread_id END AS thread_id
+    FROM (
+        SELECT
+            process_id,
+            device,
+            correlation_id,
+            start_nanos,
+            max(start_nanos + duration_nanos) OVER (
+                PARTITION BY process_id, device ORDER BY start_nanos, correlation_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS before_nanos
+        FROM raw.gpu_activities
+        WHERE kind NOT IN ('sync', 'annotation')
+    ) AS g
+    JOIN step_summary AS w ON w.process_id = g.process_id
+    LEFT JOIN calls AS l
+        ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    WHERE g.start_nanos > g.before_nanos AND g.before_nanos < w.last_nanos AND g.start_nanos > w.first_nanos
+),
+-- The threads that launched something on a device.
+launchers AS (
+    SELECT l.thread_id AS thread_id, g.device AS device
+    FROM raw.gpu_activities AS g
+    JOIN calls AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
+    WHERE g.kind NOT IN ('sync', 'annotation')
+    GROUP BY l.thread_id, g.device
+)
+SELECT
+    s.device AS device,
+    CAST(s.cause AS VARCHAR) AS cause,
+    CAST(
+        CASE
+            WHEN s.cause <> 'host wait' THEN NULL
+            WHEN regexp_like(path(s.context_id), 'DataLoader|dataloader[.]py') THEN 'data loading'
+            WHEN c.kind = 'runtime' AND regexp_like(name(c.name_id), 'Synchronize') THEN 'synchronisation'
+            WHEN c.kind = 'runtime' AND regexp_like(name(c.name_id), '^(cuda|hip|cu)(Host|Mem)?(Malloc|Alloc|Free|Register|Unregister|Create|Map|Unmap|Release|SetAccess)')
+                THEN 'memory allocation'
+            WHEN c.kind = 'runtime' AND regexp_like(name(c.name_id), 'Memcpy') THEN 'copying'
+            WHEN c.kind IN ('operator', 'runtime') THEN 'operators'
+            ELSE 'outside operators'
+        END AS VARCHAR
+    ) AS activity,
+    s.idle_nanos AS idle_nanos,
+    s.gap_count AS gap_count,
+    CASE WHEN c.parent_id IS NOT NULL THEN name(c.name_id) END AS host_span,
+    CASE WHEN c.parent_id IS NOT NULL THEN path(c.id) END AS host_path,
+    CASE WHEN s.thread_id IS NOT NULL THEN thread_name(s.thread_id) END AS thread,
+    pid(s.process_id) AS pid,
+    rank(s.process_id) AS rank,
+    s.process_id AS process_id,
+    s.thread_id AS thread_id,
+    CASE WHEN c.parent_id IS NOT NULL THEN c.id END AS host_context_id
+FROM (
+    SELECT
+        process_id,
+        device,
+        thread_id,
+        cause,
+        CASE WHEN thread_id IS NOT NULL THEN context_id END AS context_id,
+        sum(idle_nanos) AS idle_nanos,
+        count(*) FILTER (WHERE is_gap) AS gap_count
+    FROM (
+        -- From each of these moments to the next one the thread was in one span.
+        SELECT
+            process_id,
+            device,
+            thread_id,
+            cause,
+            is_gap,
+            CASE WHEN thread_id IS NULL THEN gap_nanos WHEN open > 0 THEN next_nanos - time_nanos END AS idle_nanos,
+            max(number * 4294967296 + context_id) OVER (
+                PARTITION BY process_id, device, thread_id ORDER BY number
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) % 4294967296 AS context_id
+        FROM (
+            SELECT
+                *,
+                CAST(row_number() OVER (PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn) AS BIGINT) AS number,
+                lead(time_nanos) OVER (PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn) AS next_nanos,
+                sum(sign) OVER (
+                    PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ) AS open
+            FROM (
+                -- Where a thread enters and leaves spans, and where gaps that it is to blame for begin (1) and
+                -- end (-1). Other gaps are of no thread; their length stands at their beginning.
+                SELECT
+                    p.process_id AS process_id,
+                    p.device AS device,
+                    p.thread_id AS thread_id,
+                    CASE WHEN side.sign > 0 THEN p.start_nanos ELSE p.end_nanos END AS time_nanos,
+                    4294967296 AS turn,
+                    NULL AS context_id,
+                    CASE WHEN p.thread_id IS NOT NULL THEN side.sign ELSE 0 END AS sign,
+                    side.sign > 0 AS is_gap,
+                    CASE WHEN p.thread_id IS NULL AND side.sign > 0 THEN p.end_nanos - p.start_nanos END AS gap_nanos,
+                    p.cause AS cause
+                FROM gaps AS p
+                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
+                UNION ALL
+                SELECT
+                    process_of(s.thread_id) AS process_id,
+                    t.device AS device,
+                    s.thread_id AS thread_id,
+                    CASE WHEN side.sign > 0 THEN s.start_nanos ELSE s.start_nanos + s.duration_nanos END AS time_nanos,
+                    side.sign * CAST(c.depth AS BIGINT) AS turn,
+                    CASE WHEN side.sign > 0 THEN s.context_id ELSE c.parent_id END AS context_id,
+                    0 AS sign,
+                    false AS is_gap,
+                    NULL AS gap_nanos,
+                    'host wait' AS cause
+                FROM raw.spans AS s
+                JOIN launchers AS t ON t.thread_id = s.thread_id
+                JOIN raw.contexts AS c ON c.id = s.context_id
+                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
+                WHERE s.duration_nanos > 0
+            ) AS turns
+        )
+    ) AS segments
+    WHERE idle_nanos > 0
+    GROUP BY 1, 2, 3, 4, 5
+) AS s
+LEFT JOIN raw.contexts AS c ON c.id = s.context_id

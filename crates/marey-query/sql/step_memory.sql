@@ -1,0 +1,170 @@
+-- What an allocator says that it has given out in all.
+WITH events AS (
+    SELECT
+        time_nanos,
+        process_id,
+        device_type,
+        device,
+        allocated_bytes,
+        reserved_bytes
+    FROM raw.memory_events
+    WHERE
+        allocated_bytes IS NOT NULL
+        AND process_id IN (SELECT DISTINCT process_id FROM raw.steps)
+),
+-- The moments where a step of a thread begins or ends, for each memory of its process. They cut time
+-- into parts: each row is one of them, from the moment before it (which the first has none of) to it.
+bounds AS (
+    SELECT
+        process_id,
+        thread_id,
+        device_type,
+        device,
+        lag(time_nanos, 1, -4611686018427387904) OVER (
+            PARTITION BY process_id, thread_id, device_type, device
+            ORDER BY time_nanos
+        ) AS time_nanos,
+        time_nanos AS part_end
+    FROM (
+        SELECT DISTINCT
+            s.process_id AS process_id,
+            s.thread_id AS thread_id,
+            m.device_type AS device_type,
+            m.device AS device,
+            s.time_nanos AS time_nanos
+        FROM (
+            SELECT
+                process_id,
+                thread_id,
+                unnest([start_nanos, start_nanos + duration_nanos]) AS time_nanos
+            FROM raw.steps
+        ) AS s
+        INNER JOIN (
+            SELECT DISTINCT
+                process_id,
+                device_type,
+                device
+            FROM events
+        ) AS m ON m.process_id = s.process_id
+    ) AS t
+),
+-- The part that each event is in: it goes to the part that begins with it, not to the one that ends.
+placed AS (
+    SELECT
+        process_id,
+        thread_id,
+        device_type,
+        device,
+        time_nanos,
+        allocated_bytes,
+        reserved_bytes,
+        max(part_end) OVER (
+            PARTITION BY process_id, thread_id, device_type, device
+            ORDER BY time_nanos
+            RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS part_end
+    FROM (
+        SELECT
+            process_id,
+            thread_id,
+            device_type,
+            device,
+            time_nanos,
+            part_end,
+            NULL AS allocated_bytes,
+            NULL AS reserved_bytes
+        FROM bounds
+        UNION ALL
+        SELECT
+            e.process_id AS process_id,
+            t.thread_id AS thread_id,
+            e.device_type AS device_type,
+            e.device AS device,
+            e.time_nanos AS time_nanos,
+            NULL AS part_end,
+            e.allocated_bytes AS allocated_bytes,
+            e.reserved_bytes AS reserved_bytes
+        FROM events AS e
+        INNER JOIN (
+            SELECT DISTINCT
+                process_id,
+                thread_id
+            FROM raw.steps
+        ) AS t ON t.process_id = e.process_id
+    ) AS line
+),
+parts AS (
+    SELECT
+        process_id,
+        thread_id,
+        device_type,
+        device,
+        part_end,
+        last_value(allocated_bytes ORDER BY time_nanos, allocated_bytes)
+            FILTER (WHERE allocated_bytes IS NOT NULL) AS allocated_bytes,
+        last_value(reserved_bytes ORDER BY time_nanos, allocated_bytes)
+            FILTER (WHERE allocated_bytes IS NOT NULL) AS reserved_bytes,
+        max(allocated_bytes) AS peak_bytes
+    FROM placed
+    -- What happens after the last step is in none.
+    WHERE part_end > time_nanos
+    GROUP BY process_id, thread_id, device_type, device, part_end
+),
+-- A part without events goes on with what the one before it ended with.
+runs AS (
+    SELECT
+        *,
+        count(allocated_bytes) OVER (
+            PARTITION BY process_id, thread_id, device_type, device
+            ORDER BY part_end
+        ) AS run
+    FROM parts
+),
+carried AS (
+    SELECT
+        process_id,
+        thread_id,
+        device_type,
+        device,
+        part_end,
+        peak_bytes,
+        max(allocated_bytes) OVER run AS allocated_bytes,
+        max(reserved_bytes) OVER run AS reserved_bytes
+    FROM runs
+    WINDOW run AS (PARTITION BY process_id, thread_id, device_type, device, run)
+),
+ends AS (
+    SELECT
+        *,
+        lag(allocated_bytes) OVER (
+            PARTITION BY process_id, thread_id, device_type, device
+            ORDER BY part_end
+        ) AS before_bytes
+    FROM carried
+)
+SELECT
+    s.number AS number,
+    s.start_nanos AS start_nanos,
+    s.start_nanos + s.duration_nanos AS end_nanos,
+    s.duration_nanos AS duration_nanos,
+    e.device_type AS device_type,
+    e.device AS device,
+    e.allocated_bytes AS allocated_bytes,
+    CASE
+        WHEN s.duration_nanos > 0
+        THEN greatest(coalesce(e.peak_bytes, e.allocated_bytes), coalesce(e.before_bytes, e.allocated_bytes))
+        ELSE e.allocated_bytes
+    END AS peak_bytes,
+    e.reserved_bytes AS reserved_bytes,
+    CASE WHEN s.duration_nanos > 0 THEN e.allocated_bytes - e.before_bytes ELSE 0 END AS change_bytes,
+    thread_name(s.thread_id) AS thread,
+    pid(s.process_id) AS pid,
+    rank(s.process_id) AS rank,
+    s.process_id AS process_id,
+    s.thread_id AS thread_id
+FROM raw.steps AS s
+INNER JOIN ends AS e ON
+    e.process_id = s.process_id
+    AND e.thread_id = s.thread_id
+    AND e.part_end = s.start_nanos + s.duration_nanos
+WHERE e.allocated_bytes IS NOT NULL

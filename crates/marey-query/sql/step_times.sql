@@ -1,0 +1,52 @@
+WITH timed AS (
+    SELECT
+        number,
+        start_nanos,
+        duration_nanos,
+        start_nanos - lag(start_nanos + duration_nanos) OVER (
+            PARTITION BY process_id
+            ORDER BY start_nanos, number, thread_id
+        ) AS between_nanos,
+        median(CAST(duration_nanos AS DOUBLE)) OVER (PARTITION BY process_id) AS median_nanos,
+        process_id,
+        thread_id,
+        context_id
+    FROM raw.steps
+),
+-- The deviations' median, and for when more than half of the steps are alike (which makes that 0) their mean.
+spread AS (
+    SELECT
+        *,
+        duration_nanos - median_nanos AS deviation_nanos,
+        median(abs(duration_nanos - median_nanos)) OVER (PARTITION BY process_id) AS median_deviation_nanos,
+        avg(abs(duration_nanos - median_nanos)) OVER (PARTITION BY process_id) AS mean_deviation_nanos
+    FROM timed
+),
+-- What makes each the standard deviation of a normal distribution: 1 / 0.6745 and the root of pi / 2.
+scored AS (
+    SELECT
+        *,
+        CASE
+            WHEN median_deviation_nanos > 0 THEN 0.6745 * deviation_nanos / median_deviation_nanos
+            WHEN mean_deviation_nanos > 0 THEN deviation_nanos / (1.253314 * mean_deviation_nanos)
+            ELSE 0.0
+        END AS robust_z
+    FROM spread
+)
+SELECT
+    number,
+    start_nanos,
+    start_nanos + duration_nanos AS end_nanos,
+    duration_nanos,
+    between_nanos,
+    median_nanos,
+    deviation_nanos,
+    robust_z,
+    robust_z > 3.5 AND deviation_nanos > 0.05 * median_nanos AS is_outlier,
+    thread_name(thread_id) AS thread,
+    pid(process_id) AS pid,
+    rank(process_id) AS rank,
+    process_id,
+    thread_id,
+    context_id
+FROM scored

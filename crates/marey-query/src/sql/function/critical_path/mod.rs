@@ -1,0 +1,279 @@
+//! `critical_path(kind, lane, start, end, ...)`: what the end of a process's steps waited for.
+
+mod event;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod walk;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, StringArray, StructArray, UInt32Array, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, UInt64Type};
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
+};
+
+use super::documented;
+use event::{Event, Kind};
+use walk::{by_step, critical_path, window};
+
+pub(super) fn aggregate() -> AggregateUDF {
+    let signature = Signature::exact(
+        vec![
+            DataType::Utf8View,
+            DataType::Int64,
+            DataType::Int64,
+            DataType::Int64,
+            DataType::UInt64,
+            DataType::Int64,
+            DataType::UInt64,
+            DataType::Int64,
+        ],
+        Volatility::Immutable,
+    );
+    AggregateUDF::new_from_impl(CriticalPath { signature })
+}
+
+/// The kinds of events by their names in SQL.
+const KINDS: [(&str, Kind); 15] = [
+    ("host", Kind::Host),
+    ("data_loading", Kind::DataLoading),
+    ("backward", Kind::Backward),
+    ("call", Kind::Call),
+    ("copy", Kind::Copy),
+    ("sync_device", Kind::SyncDevice),
+    ("sync_stream", Kind::SyncStream),
+    ("sync_event", Kind::SyncEvent),
+    ("compute", Kind::Compute),
+    ("communication", Kind::Communication),
+    ("memory", Kind::Memory),
+    ("pageable", Kind::Pageable),
+    ("stream_wait", Kind::StreamWait),
+    ("host_wait", Kind::HostWait),
+    ("step", Kind::Step),
+];
+
+/// A segment of the path, as SQL sees it.
+fn fields() -> Fields {
+    Fields::from(vec![
+        Field::new("step", DataType::Int64, true),
+        Field::new("position", DataType::UInt32, false),
+        Field::new("start_nanos", DataType::Int64, false),
+        Field::new("end_nanos", DataType::Int64, false),
+        Field::new("bound", DataType::Utf8, false),
+        Field::new("lane", DataType::Int64, true),
+        Field::new("id", DataType::Int64, true),
+    ])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CriticalPath {
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for CriticalPath {
+    fn name(&self) -> &'static str {
+        "critical_path"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::new_list(DataType::Struct(fields()), true))
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct {
+            return plan_err!("{}() has no DISTINCT", self.name());
+        }
+        Ok(Box::new(Events(Vec::new())))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let list = DataType::new_list(DataType::Int64, true);
+        Ok(vec![Arc::new(Field::new(format!("{}[events]", args.name), list, true))])
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(documented!(
+            "What the end of a process's steps, or of all its events, waited for, back to their \
+             beginning: a list of segments in which each moment of a step is in one. Behind the \
+             view critical_path, which says what to give it.",
+            "critical_path(kind, lane, start_nanos, end_nanos, correlation_id, on_lane, \
+             on_correlation_id, id)",
+            "SELECT bound, sum(duration_nanos) FROM critical_path GROUP BY bound"
+        ))
+    }
+}
+
+/// All events of a group.
+#[derive(Debug)]
+struct Events(Vec<Event>);
+
+/// Numbers that an event is in the state.
+const NUMBERS: usize = 8;
+
+impl Accumulator for Events {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let kinds = values[0].as_string_view();
+        let [lanes, starts, ends, on_lanes, ids] =
+            [1, 2, 3, 5, 7].map(|column: usize| values[column].as_primitive::<Int64Type>());
+        let [correlations, on_correlations] =
+            [4, 6].map(|column: usize| values[column].as_primitive::<UInt64Type>());
+        let or_zero = |array: &Int64Array, row: usize| {
+            if array.is_valid(row) { array.value(row) } else { 0 }
+        };
+        self.0.reserve(kinds.len());
+        for row in 0..kinds.len() {
+            // Without a place in time or on a lane, an event is nowhere.
+            if kinds.is_null(row) || lanes.is_null(row) || starts.is_null(row) || ends.is_null(row)
+            {
+                continue;
+            }
+            let name = kinds.value(row);
+            let Some(&(_, kind)) = KINDS.iter().find(|kind| kind.0 == name) else {
+                return exec_err!("critical_path() knows no events of the kind {name:?}");
+            };
+            let correlation = |array: &UInt64Array| {
+                if array.is_valid(row) { array.value(row) } else { 0 }
+            };
+            self.0.push(Event {
+                kind,
+                lane: lanes.value(row).cast_unsigned(),
+                start: starts.value(row),
+                end: ends.value(row),
+                correlation: correlation(correlations),
+                on_lane: or_zero(on_lanes, row).cast_unsigned(),
+                on_correlation: correlation(on_correlations),
+                id: or_zero(ids, row).cast_unsigned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let lists = states[0].as_list::<i32>();
+        for row in 0..lists.len() {
+            let numbers = lists.value(row);
+            let (events, _) = numbers.as_primitive::<Int64Type>().values().as_chunks::<NUMBERS>();
+            self.0.extend(events.iter().filter_map(read));
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let numbers: Vec<i64> = self.0.iter().flat_map(written).collect();
+        let numbers = Arc::new(Int64Array::from(numbers));
+        Ok(vec![SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        // The order in which rows come must not decide between those that are alike.
+        self.0.sort_unstable();
+        let path = window(&self.0).map(|(start, end)| critical_path(&self.0, start, end));
+        let parts = by_step(&path.unwrap_or_default(), &self.0);
+        let mut last = None;
+        let mut position = 0_u32;
+        let positions = parts.iter().map(|(step, _)| {
+            position = if last == Some(*step) { position + 1 } else { 0 };
+            last = Some(*step);
+            position
+        });
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(
+                parts
+                    .iter()
+                    .map(|(step, _)| step.map(|step| self.0[step].id.cast_signed()))
+                    .collect::<Int64Array>(),
+            ),
+            Arc::new(
+                positions.collect::<Vec<u32>>().into_iter().map(Some).collect::<UInt32Array>(),
+            ),
+            Arc::new(parts.iter().map(|(_, part)| Some(part.start)).collect::<Int64Array>()),
+            Arc::new(parts.iter().map(|(_, part)| Some(part.end)).collect::<Int64Array>()),
+            Arc::new(
+                parts.iter().map(|(_, part)| Some(part.bound.name())).collect::<StringArray>(),
+            ),
+            Arc::new(
+                parts
+                    .iter()
+                    .map(|(_, part)| part.lane.map(u64::cast_signed))
+                    .collect::<Int64Array>(),
+            ),
+            Arc::new(
+                parts
+                    .iter()
+                    .map(|(_, part)| part.event.map(|event| self.0[event].id.cast_signed()))
+                    .collect::<Int64Array>(),
+            ),
+        ];
+        let segments = Arc::new(StructArray::try_new(fields(), columns, None)?);
+        Ok(SingleRowListArrayBuilder::new(segments).with_nullable(true).build_list_scalar())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.0.capacity() * size_of::<Event>()
+    }
+}
+
+/// An event as numbers, in the order of its fields; its kind by its place in [`KINDS`].
+fn written(event: &Event) -> [i64; NUMBERS] {
+    let kind = KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
+    [
+        i64::try_from(kind).unwrap_or_default(),
+        event.lane.cast_signed(),
+        event.start,
+        event.end,
+        event.correlation.cast_signed(),
+        event.on_lane.cast_signed(),
+        event.on_correlation.cast_signed(),
+        event.id.cast_signed(),
+    ]
+}
+
+fn read(numbers: &[i64; NUMBERS]) -> Option<Event> {
+    let [kind, lane, start, end, correlation, on_lane, on_correlation, id] = *numbers;
+    let (_, kind) = *usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind))?;
+    Some(Event {
+        kind,
+        lane: lane.cast_unsigned(),
+        start,
+        end,
+        correlation: correlation.cast_unsigned(),
+        on_lane: on_lane.cast_unsigned(),
+        on_correlation: on_correlation.cast_unsigned(),
+        id: id.cast_unsigned(),
+    })
+}
+
+#[cfg(test)]
+mod state_tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_read_as_it_was_written() {
+        for (number, (_, kind)) in KINDS.into_iter().enumerate() {
+            let event = Event {
+                kind,
+                lane: u64::MAX,
+                start: i64::MIN,
+                end: i64::MAX,
+                correlation: u64::MAX - 1,
+                on_lane: 7 << 32,
+                on_correlation: 3,
+                id: number as u64,
+            };
+            assert_eq!(read(&written(&event)), Some(event));
+        }
+        assert_eq!(read(&[15, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(read(&[-1, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+}

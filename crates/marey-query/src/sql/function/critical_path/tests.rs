@@ -1,0 +1,408 @@
+//! The walk, by hand and by chance.
+
+use super::event::{ALL_STREAMS, Bound, Event, Kind, Segment};
+use super::walk::{by_step, critical_path, window};
+use proptest::prelude::*;
+
+/// The lane of a stream of a device.
+fn stream_lane(device: u32, stream: u32) -> u64 {
+    u64::from(device) << 32 | u64::from(stream)
+}
+
+const MAIN: u64 = 1;
+const AUTOGRAD: u64 = 2;
+const STREAM: u64 = 7;
+const OTHER: u64 = 20;
+
+fn event(kind: Kind, lane: u64, start: i64, end: i64) -> Event {
+    Event { kind, lane, start, end, correlation: 0, on_lane: 0, on_correlation: 0, id: 0 }
+}
+
+fn of(correlation: u64, event: Event) -> Event {
+    Event { correlation, ..event }
+}
+
+fn kernel(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
+    of(correlation, event(Kind::Compute, lane, start, end))
+}
+
+fn call(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
+    of(correlation, event(Kind::Call, lane, start, end))
+}
+
+/// Bound, start, end, and the number of the event.
+type Part = (&'static str, i64, i64, Option<usize>);
+
+fn parts(events: &[Event], window: (i64, i64)) -> Vec<Part> {
+    let path = critical_path(events, window.0, window.1);
+    path.iter().map(|part| (part.bound.name(), part.start, part.end, part.event)).collect()
+}
+
+const CPU: &str = "cpu_bound";
+const COMPUTE: &str = "gpu_compute_bound";
+const LAUNCH: &str = "gpu_kernel_launch_overhead";
+const BETWEEN: &str = "gpu_kernel_kernel_overhead";
+const SYNC: &str = "synchronization";
+
+#[test]
+fn a_thread_alone_is_bound_by_what_is_innermost() {
+    let events = [
+        event(Kind::Host, MAIN, 0, 100),
+        event(Kind::DataLoading, MAIN, 20, 50),
+        event(Kind::Host, MAIN, 60, 70),
+    ];
+    let expected = [
+        (CPU, 0, 20, Some(0)),
+        ("data_loading", 20, 50, Some(1)),
+        (CPU, 50, 60, Some(0)),
+        (CPU, 60, 70, Some(2)),
+        (CPU, 70, 100, Some(0)),
+    ];
+    assert_eq!(parts(&events, (0, 100)), expected);
+}
+
+#[test]
+fn a_synchronising_call_leads_to_the_device_and_back_by_the_launch() {
+    let events = [
+        event(Kind::Host, MAIN, 0, 200),
+        call(5, MAIN, 10, 20),
+        kernel(5, STREAM, 25, 90),
+        event(Kind::SyncDevice, MAIN, 30, 95),
+    ];
+    let expected = [
+        (CPU, 0, 10, Some(0)),
+        (LAUNCH, 10, 25, Some(2)),
+        (COMPUTE, 25, 90, Some(2)),
+        (SYNC, 90, 95, Some(3)),
+        (CPU, 95, 200, Some(0)),
+    ];
+    assert_eq!(parts(&events, (0, 200)), expected);
+}
+
+#[test]
+fn a_synchronising_call_that_has_nothing_to_wait_for_works() {
+    let events = [
+        event(Kind::Host, MAIN, 0, 200),
+        call(5, MAIN, 10, 20),
+        kernel(5, STREAM, 25, 90),
+        event(Kind::SyncDevice, MAIN, 100, 110),
+    ];
+    assert!(parts(&events, (0, 200)).iter().all(|part| part.0 == CPU));
+}
+
+#[test]
+fn a_kernel_comes_after_the_one_before_it_on_its_stream() {
+    let events = [
+        call(5, MAIN, 0, 5),
+        call(6, MAIN, 5, 10),
+        kernel(5, STREAM, 10, 60),
+        kernel(6, STREAM, 62, 100),
+    ];
+    let expected = [
+        (LAUNCH, 0, 10, Some(2)),
+        (COMPUTE, 10, 60, Some(2)),
+        (BETWEEN, 60, 62, Some(3)),
+        (COMPUTE, 62, 100, Some(3)),
+    ];
+    assert_eq!(parts(&events, (0, 100)), expected);
+}
+
+#[test]
+fn a_kernel_that_was_launched_late_comes_from_its_launch() {
+    let events = [
+        call(5, MAIN, 0, 5),
+        call(6, MAIN, 80, 90),
+        kernel(5, STREAM, 10, 60),
+        kernel(6, STREAM, 95, 100),
+    ];
+    let expected = [
+        (CPU, 0, 5, Some(0)),
+        (CPU, 5, 80, None),
+        (LAUNCH, 80, 95, Some(3)),
+        (COMPUTE, 95, 100, Some(3)),
+    ];
+    assert_eq!(parts(&events, (0, 100)), expected);
+}
+
+/// Two streams: the second one's kernel waits for the first one's, not for what came after.
+fn two_streams() -> Vec<Event> {
+    vec![
+        call(5, MAIN, 0, 5),
+        call(6, MAIN, 5, 7), // records an event
+        call(7, MAIN, 7, 9), // makes the other stream wait for it
+        call(8, MAIN, 9, 12),
+        call(9, MAIN, 12, 15),
+        kernel(5, STREAM, 10, 60_000),
+        kernel(9, STREAM, 60_100, 90_000),
+        of(8, event(Kind::Communication, OTHER, 60_500, 100_000)),
+    ]
+}
+
+#[test]
+fn a_kernel_waits_for_the_event_of_another_stream() {
+    let mut events = two_streams();
+    events[7].start = 75_000; // too late for times to tell
+    events[6].end = 61_000;
+    events.push(Event {
+        on_lane: STREAM,
+        on_correlation: 6,
+        ..of(7, event(Kind::StreamWait, OTHER, 7, 7))
+    });
+    let expected = [
+        (LAUNCH, 0, 10, Some(5)),
+        (COMPUTE, 10, 60_000, Some(5)),
+        (BETWEEN, 60_000, 75_000, Some(7)),
+        ("gpu_communication_bound", 75_000, 100_000, Some(7)),
+    ];
+    assert_eq!(parts(&events, (0, 100_000)), expected);
+}
+
+#[test]
+fn without_records_times_say_what_a_kernel_waited_for() {
+    let expected = [
+        (LAUNCH, 0, 10, Some(5)),
+        (COMPUTE, 10, 60_000, Some(5)),
+        (BETWEEN, 60_000, 60_500, Some(7)),
+        ("gpu_communication_bound", 60_500, 100_000, Some(7)),
+    ];
+    assert_eq!(parts(&two_streams(), (0, 100_000)), expected);
+    let mut slow = two_streams();
+    slow[7].start = 75_000; // long after the one ended, while the other runs
+    assert_eq!(parts(&slow, (0, 100_000))[2], (BETWEEN, 60_000, 60_100, Some(6)));
+    assert_eq!(parts(&slow, (0, 100_000))[3], (COMPUTE, 60_100, 75_000, Some(6)));
+    slow.remove(6);
+    assert!(parts(&slow, (0, 100_000)).contains(&(LAUNCH, 9, 75_000, Some(6))));
+}
+
+#[test]
+fn a_call_waits_for_the_stream_or_event_that_its_record_names() {
+    let mut events = vec![
+        event(Kind::Host, MAIN, 0, 1_000),
+        call(5, MAIN, 10, 20),
+        call(6, MAIN, 20, 30),
+        call(7, MAIN, 30, 40),
+        kernel(5, STREAM, 50, 400),
+        kernel(7, STREAM, 400, 480),
+        kernel(6, OTHER, 60, 450),
+        of(9, event(Kind::SyncEvent, MAIN, 100, 500)),
+    ];
+    let waited = |events: &[Event]| {
+        let path = parts(events, (0, 1_000));
+        path.iter().find(|part| part.0 == SYNC).map(|part| part.1)
+    };
+    assert_eq!(waited(&events), Some(480)); // by times, what ended last
+    events[7].kind = Kind::SyncStream;
+    assert_eq!(waited(&events), Some(480)); // that of the last launch
+    let wait = of(9, event(Kind::HostWait, OTHER, 100, 500));
+    events.push(Event { on_lane: OTHER, ..wait });
+    assert_eq!(waited(&events), Some(450));
+    events[8] = Event { on_lane: STREAM, on_correlation: 6, ..wait };
+    assert_eq!(waited(&events), Some(400)); // what was launched before the event
+    events[8] = Event { on_lane: stream_lane(0, ALL_STREAMS), ..wait };
+    assert_eq!(waited(&events), Some(480));
+    events[8] = Event { on_lane: stream_lane(1, ALL_STREAMS), ..wait };
+    assert_eq!(waited(&events), None); // another device
+}
+
+#[test]
+fn a_call_waits_for_its_copy_if_the_memory_may_be_paged_out() {
+    let copy = |kind, device| {
+        let events = [
+            of(5, event(kind, MAIN, 0, 100)),
+            of(5, event(device, STREAM, 10, 90)),
+            event(Kind::Host, MAIN, 100, 150),
+        ];
+        parts(&events, (0, 150)).iter().any(|part| part.0 == "gpu_memory_bound")
+    };
+    assert!(copy(Kind::Call, Kind::Pageable));
+    assert!(copy(Kind::Copy, Kind::Memory));
+    assert!(!copy(Kind::Call, Kind::Memory));
+}
+
+#[test]
+fn the_main_thread_waits_for_autograd_and_autograd_for_it() {
+    let events = [
+        event(Kind::Host, MAIN, 0, 100),
+        event(Kind::Host, MAIN, 10, 30),
+        event(Kind::Backward, AUTOGRAD, 40, 60),
+        event(Kind::Backward, AUTOGRAD, 65, 80),
+        event(Kind::Host, MAIN, 90, 95),
+    ];
+    let expected = [
+        (CPU, 0, 10, Some(0)),
+        (CPU, 10, 30, Some(1)),
+        (CPU, 30, 40, Some(0)),
+        (CPU, 40, 60, Some(2)),
+        (CPU, 60, 65, None), // between its spans, while nobody else does a thing
+        (CPU, 65, 80, Some(3)),
+        (CPU, 80, 90, Some(0)),
+        (CPU, 90, 95, Some(4)),
+        (CPU, 95, 100, Some(0)),
+    ];
+    assert_eq!(parts(&events, (0, 100)), expected);
+}
+
+#[test]
+fn it_ends_with_a_device_that_is_behind_and_is_cut_at_steps() {
+    let mut events = vec![
+        event(Kind::Host, MAIN, 0, 40),
+        call(5, MAIN, 1, 2),
+        call(6, MAIN, 2, 3),
+        kernel(5, STREAM, 4, 50),
+        kernel(6, STREAM, 50, 90),
+    ];
+    events.push(Event { id: 0, ..event(Kind::Step, MAIN, 0, 20) });
+    events.push(Event { id: 1, ..event(Kind::Step, MAIN, 25, 40) });
+    assert_eq!(window(&events), Some((0, 40)));
+    let path = critical_path(&events, 0, 40);
+    let parts: Vec<_> = by_step(&path, &events)
+        .iter()
+        .map(|(step, part)| (*step, part.bound.name(), part.start, part.end))
+        .collect();
+    let expected = [
+        (Some(5), CPU, 0, 1),
+        (Some(5), LAUNCH, 1, 4),
+        (Some(5), COMPUTE, 4, 20),
+        (Some(6), COMPUTE, 25, 40),
+    ];
+    assert_eq!(parts, expected);
+}
+
+#[test]
+fn a_device_alone_goes_back_along_its_stream() {
+    let events = [kernel(0, STREAM, 10, 20), kernel(0, STREAM, 25, 40)];
+    assert_eq!(window(&events), Some((10, 40)));
+    let expected =
+        [(COMPUTE, 10, 20, Some(0)), (BETWEEN, 20, 25, Some(1)), (COMPUTE, 25, 40, Some(1))];
+    assert_eq!(parts(&events, (10, 40)), expected);
+    assert_eq!(parts(&events, (0, 40))[0], ("unknown", 0, 10, None));
+}
+
+#[test]
+fn nothing_has_no_path() {
+    assert_eq!(window(&[]), None);
+    assert_eq!(parts(&[], (5, 5)), []);
+    assert_eq!(parts(&[], (0, 5)), [("unknown", 0, 5, None)]);
+}
+
+#[test]
+fn many_events_take_no_longer_each() {
+    let count = 100_000;
+    let mut events = Vec::new();
+    for number in 0..count {
+        let at = number * 100;
+        events.push(call(number as u64 + 1, MAIN, at, at + 10));
+        events.push(kernel(number as u64 + 1, number as u64 % 4, at + 20, at + 90));
+        events.push(event(Kind::SyncDevice, MAIN, at + 30, at + 95));
+    }
+    let began = std::time::Instant::now();
+    let path = critical_path(&events, 0, count * 100);
+    assert!(path.len() > 300_000, "{}", path.len());
+    assert!(began.elapsed().as_secs() < 20);
+}
+
+fn any_kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![
+        Kind::Host,
+        Kind::DataLoading,
+        Kind::Backward,
+        Kind::Call,
+        Kind::Copy,
+        Kind::SyncDevice,
+        Kind::SyncStream,
+        Kind::SyncEvent,
+        Kind::Compute,
+        Kind::Communication,
+        Kind::Memory,
+        Kind::Pageable,
+        Kind::StreamWait,
+        Kind::HostWait,
+        Kind::Step,
+    ])
+}
+
+fn any_event(times: impl Strategy<Value = i64>, length: i64) -> impl Strategy<Value = Event> {
+    let lanes = || prop::sample::select(vec![0_u64, 1, 2, 3, 1 << 32, u64::from(ALL_STREAMS)]);
+    (any_kind(), lanes(), times, -2..length, 0_u64..12, lanes(), 0_u64..12).prop_map(
+        |(kind, lane, start, length, correlation, on_lane, on_correlation)| Event {
+            kind,
+            lane,
+            start,
+            end: start.saturating_add(length),
+            correlation,
+            on_lane,
+            on_correlation,
+            id: 0,
+        },
+    )
+}
+
+fn check(events: &[Event], start: i64, end: i64) {
+    let path = critical_path(events, start, end);
+    let mut reached = start;
+    for part in &path {
+        assert_eq!(part.start, reached);
+        assert!(part.start < part.end);
+        assert!(part.event.is_none_or(|event| event < events.len()));
+        reached = part.end;
+    }
+    assert_eq!(reached, end.max(start));
+    // A thread is always there to go on with.
+    if events.iter().any(|event| event.kind.is_host() && event.start < event.end) {
+        assert!(path.iter().all(|part| part.bound != Bound::Unknown));
+    }
+    for pair in path.windows(2) {
+        let same = |part: &Segment| (part.bound, part.lane, part.event);
+        assert_ne!(same(&pair[0]), same(&pair[1]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn each_moment_is_in_one_part(
+        events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
+    ) {
+        if let Some((start, end)) = window(&events) {
+            check(&events, start, end);
+        }
+        check(&events, 50, 150);
+    }
+
+    /// Where what times tell is asked for, too.
+    #[test]
+    fn so_it_is_where_gaps_are_long(
+        events in prop::collection::vec(any_event(0_i64..400_000, 60_000), 0..40),
+    ) {
+        if let Some((start, end)) = window(&events) {
+            check(&events, start, end);
+        }
+    }
+
+    #[test]
+    fn so_it_is_of_any_times(
+        events in prop::collection::vec(any_event(any::<i64>(), i64::MAX), 0..20),
+        start: i64,
+        end: i64,
+    ) {
+        check(&events, start, end);
+    }
+
+    #[test]
+    fn the_parts_of_a_step_are_as_long_as_it(
+        events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
+    ) {
+        if let Some((start, end)) = window(&events) {
+            let path = critical_path(&events, start, end);
+            let parts = by_step(&path, &events);
+            for (number, step) in events.iter().enumerate() {
+                if step.kind == Kind::Step {
+                    let own = parts.iter().filter(|(of, _)| *of == Some(number));
+                    let nanos: i64 = own.map(|(_, part)| part.end - part.start).sum();
+                    prop_assert_eq!(nanos, (step.end - step.start).max(0));
+                }
+            }
+        }
+    }
+}

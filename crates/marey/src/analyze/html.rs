@@ -1,0 +1,102 @@
+//! A report as one page that needs nothing else: no network, no other file.
+
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use arrow::temporal_conversions::timestamp_s_to_datetime;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use marey_analysis::Report;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The page, with marks such as `{{css}}` where the rest goes.
+const PAGE: &str = include_str!("page/report.html");
+const STYLE: &str = include_str!("page/report.css");
+const SCRIPT: &str = concat!(
+    include_str!("page/base.js"),
+    include_str!("page/table.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/flame.js"),
+    include_str!("page/report.js"),
+);
+
+/// Whole numbers beyond this are rounded by JavaScript.
+const MAX_EXACT: u64 = 1 << 53;
+
+/// Writes the page.
+pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::Result<()> {
+    let mut report = serde_json::to_value(report)?;
+    spell_out(&mut report);
+    report["title"] = json!(title);
+    report["created"] = json!(now());
+    // So that no text of the run ends the element that it stands in.
+    let json = report.to_string().replace('<', "\\u003c");
+    let (style_hash, script_hash) = (hash(STYLE), hash(SCRIPT));
+    let part = |mark: &str| match mark {
+        "css" => STYLE,
+        "js" => SCRIPT,
+        "css_sha256" => &style_hash,
+        "js_sha256" => &script_hash,
+        "json" => &json,
+        _ => "",
+    };
+    // In one pass: a mark in a name of the run stays a name.
+    let mut rest = PAGE;
+    while let Some((before, (mark, after))) =
+        rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
+    {
+        out.write_all(before.as_bytes())?;
+        out.write_all(part(mark).as_bytes())?;
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// Makes texts of the numbers that would be rounded.
+fn spell_out(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if number.as_i64().is_some_and(|whole| whole.unsigned_abs() > MAX_EXACT) {
+                *value = Value::String(number.to_string());
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(spell_out),
+        Value::Object(fields) => fields.values_mut().for_each(spell_out),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// What the page's policy calls its own script and style by; no other runs.
+fn hash(text: &str) -> String {
+    BASE64_STANDARD.encode(Sha256::digest(text))
+}
+
+fn now() -> String {
+    let secs = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let secs = secs.map_or(0, |since| since.as_secs().cast_signed());
+    timestamp_s_to_datetime(secs)
+        .map(|now| format!("{}Z", now.format("%Y-%m-%dT%H:%M:%S")))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_javascript_would_round_are_texts() {
+        let mut value = json!({"a": [1_u64 << 53, (1_u64 << 53) + 1, -1.5], "b": i64::MIN});
+        spell_out(&mut value);
+        let texts =
+            json!({"a": [1_u64 << 53, "9007199254740993", -1.5], "b": i64::MIN.to_string()});
+        assert_eq!(value, texts);
+    }
+
+    #[test]
+    fn every_mark_of_the_page_is_known() {
+        let marks = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
+        let known = ["js_sha256", "css_sha256", "css", "json", "js"];
+        assert_eq!(marks.collect::<Vec<_>>(), known);
+    }
+}

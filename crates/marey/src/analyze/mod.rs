@@ -1,0 +1,105 @@
+//! `marey analyze`: what takes the time of a run, what is wrong, and what to change.
+//!
+//! [`marey_analysis`] says it; [`text`], [`markdown`] and [`html`] write it down.
+
+mod args;
+mod cells;
+mod html;
+mod markdown;
+mod rules;
+mod text;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use marey_analysis::{Questions, Report};
+use marey_query::sql::{Database, Limits, SqlError};
+
+pub(crate) use args::AnalyzeArgs;
+use args::Format;
+
+use crate::out_file::OutFile;
+use crate::output::{Output, PLAIN, Paint, Stop};
+use crate::progress::Progress;
+use crate::runs;
+
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Reports on the run.
+pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
+    let Some(path) = args.run.as_ref().filter(|_| !args.rules) else {
+        let paint = output.paint;
+        return Ok(rules::write(output.data(), paint)?);
+    };
+    let options = args.options()?;
+    let opened = runs::open(path, output)?;
+    let (name, warnings) = (opened.name().to_string_lossy().into_owned(), opened.warnings());
+    let (run, _folder) = opened.into_parts();
+    let database = Database::new(Arc::new(run), Limits::default());
+    let questions = Questions::new(&database);
+    let report = watched(&questions, || Report::of(&questions, name, warnings, &options))?;
+    match &args.output {
+        None => {
+            let look = Look { paint: output.paint, room: output.columns() };
+            write(&report, args, look, output.data())?;
+        }
+        Some(path) => {
+            let mut file = OutFile::create(path)?;
+            write(&report, args, Look { paint: PLAIN, room: None }, &mut file)?;
+            file.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// How a report looks where it is shown.
+#[derive(Clone, Copy)]
+struct Look {
+    paint: Paint,
+    /// Columns of the terminal; nothing is cut where there is none.
+    room: Option<usize>,
+}
+
+fn write(report: &Report, args: &AnalyzeArgs, look: Look, out: &mut impl Write) -> io::Result<()> {
+    match args.format() {
+        Format::Txt => text::write(report, args, look, out),
+        Format::Md => markdown::write(report, args, out),
+        Format::Html => html::write(report, &title(report), out),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, report)?;
+            writeln!(out)
+        }
+    }
+}
+
+/// What a page is called: the file, without where it lies.
+fn title(report: &Report) -> String {
+    let name = Path::new(&report.path).file_name();
+    name.map_or_else(|| report.path.clone(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Does something with questions, and shows how many are answered if it takes long.
+pub(crate) fn watched<T: Send>(
+    questions: &Questions<'_>,
+    work: impl FnOnce() -> Result<T, SqlError> + Send,
+) -> Result<T, Stop> {
+    let mut bar = Progress::of_questions();
+    let waiting = thread::current();
+    let done = thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            let done = work();
+            waiting.unpark();
+            done
+        });
+        while !working.is_finished() {
+            thread::park_timeout(TICK);
+            bar.at_question(questions.answered());
+        }
+        working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    Ok(done?)
+}

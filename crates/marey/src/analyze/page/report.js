@@ -1,0 +1,125 @@
+// The page: its head, its sections in their order, and how it was made.
+
+const SEVERITIES = new Map([["high", ["▲", "High"]], ["medium", ["◆", "Medium"]], ["low", ["●", "Low"]]]);
+const CONFIDENCE = new Map([
+    ["measured", "read off the trace"],
+    ["likely", "attributed"],
+    ["possible", "judged by names or by a model"],
+]);
+const FIRST_FINDINGS = 10;
+
+function head(report) {
+    document.title = `${report.title} · marey report`;
+    return [
+        h("p", { class: "kind" }, "marey report"),
+        h("h1", null, h("bdi", null, report.title)),
+        h("p", { class: "path" }, h("bdi", null, report.path)),
+        (report.warnings ?? []).length
+            ? h("div", { class: "warnings", role: "note" }, h("strong", null, "What this report lacks"),
+                h("ul", null, report.warnings.map((warning) => h("li", null, warning)))) : null,
+        (report.summary ?? []).length ? h("dl", { class: "cards" }, report.summary.map((card) =>
+            h("div", { title: exact(card.value, card.name) }, h("dt", null, card.label),
+                h("dd", null, h("bdi", null, card.text))))) : null,
+    ].filter(Boolean);
+}
+
+function fact(label, value, title) {
+    return h("div", { title: title ?? null }, h("dt", null, label), h("dd", null, value));
+}
+
+function evidence(of) {
+    const pairs = of.columns.map((name, at) => h("tr", null, h("th", { scope: "row" }, name),
+        h("td", { title: exact(of.row[at], name) }, h("bdi", null, cell(of.row[at], name)))));
+    return h("div", null, h("table", { class: "pairs" }, h("tbody", null, pairs)), sqlBox(of.sql));
+}
+
+function finding(one, per) {
+    const [mark, name] = SEVERITIES.get(one.severity) ?? ["●", one.severity];
+    const wide = Math.min(Math.max(one.impact_percent, 0), 100);
+    const hasGain = one.gain_nanos !== null && one.gain_nanos !== undefined;
+    const subject = one.subject.length > LONG_TEXT ? longText(one.subject) : h("bdi", null, one.subject);
+    return h("article", { class: `finding ${SEVERITIES.has(one.severity) ? one.severity : "low"}` },
+        h("header", null,
+            h("span", { class: "badge" }, h("span", { "aria-hidden": "true" }, `${mark} `), name),
+            h("h3", null, one.title),
+            one.rank === null || one.rank === undefined ? null : h("span", { class: "rank" }, `rank ${one.rank}`),
+            h("span", { class: "subject" }, subject)),
+        h("dl", { class: "facts" },
+            fact("Impact", [duration(one.impact_nanos), per, h("small", null, percent(one.impact_percent))],
+                exact(one.impact_nanos, "impact_nanos")),
+            fact("Gain, at most", hasGain ? [duration(one.gain_nanos), per] : "–",
+                hasGain ? exact(one.gain_nanos, "gain_nanos") : null),
+            fact("Confidence", one.confidence, CONFIDENCE.get(one.confidence))),
+        s("svg", { class: "impact", width: "100%", height: 4, role: "img",
+            "aria-label": `${percent(one.impact_percent)} of the time` },
+        s("rect", { class: "impact-all", width: "100%", height: 4 }),
+        s("rect", { class: "impact-part", width: `${wide}%`, height: 4 })),
+        h("p", null, one.description),
+        h("p", { class: "hint" }, h("strong", null, "What to do: "), one.hint),
+        one.evidence ? details("Evidence", () => evidence(one.evidence)) : null);
+}
+
+function findingSection(findings, per) {
+    const list = h("div", { class: "findings" }, findings.slice(0, FIRST_FINDINGS).map((one) => finding(one, per)));
+    const rest = findings.slice(FIRST_FINDINGS);
+    const more = h("button", { type: "button", class: "more", click: () => {
+        list.append(...rest.map((one) => finding(one, per)));
+        list.children[FIRST_FINDINGS].querySelector("summary, button")?.focus();
+        more.remove();
+    } }, `Show ${rest.length} more`);
+    return h("div", null, list, rest.length ? more : null);
+}
+
+function tableSection(of) {
+    return h("div", null, of.doc ? h("p", { class: "doc" }, of.doc) : null,
+        of.name === "kernels" ? kernelBars(of) : null, table(of),
+        of.sql ? details("SQL", () => sqlBox(of.sql)) : null);
+}
+
+function sections(report) {
+    const charts = report.charts ?? {};
+    const tables = (report.tables ?? []).filter((one) => one.rows.length);
+    const findings = report.findings ?? [];
+    const steps = charts.steps ?? [];
+    const series = memorySeries(charts.memory ?? []);
+    const kernels = tables.find((one) => one.name === "kernels");
+    const nodes = charts.flame ?? [];
+    const asked = (one) => [one.name, one.title, () => tableSection(one)];
+    return [
+        ["findings", "Findings", () => findings.length
+            ? findingSection(findings, steps.length ? " a step" : "")
+            : h("p", { class: "doc" }, "No rule found anything above its thresholds.")],
+        steps.length ? ["step-strip", "Steps", () => stepSection(steps)] : null,
+        charts.devices?.length ? ["device-time", "Device time", () => deviceSection(charts.devices)] : null,
+        kernels ? asked(kernels) : null,
+        series.length ? ["memory", "Memory", () => memorySection(series, findings)] : null,
+        nodes.length ? ["flame", "Flame graph", () => flameSection(nodes)] : null,
+        ...tables.filter((one) => one !== kernels).map(asked),
+    ].filter(Boolean);
+}
+
+/** A section that cannot be drawn says so, and the others stand. */
+function section([name, title, build]) {
+    let inside;
+    try {
+        inside = build();
+    } catch (error) {
+        inside = h("p", { class: "failed", role: "alert" }, `This could not be shown: ${error.message}`);
+    }
+    return h("section", { id: `section-${name}`, "aria-label": title }, h("h2", null, title), inside);
+}
+
+function show() {
+    const report = JSON.parse(document.getElementById("report").textContent);
+    const all = sections(report);
+    const links = all.map(([name, title]) => h("li", null, h("a", { href: `#section-${name}` }, title)));
+    document.getElementById("top").append(...head(report),
+        h("nav", { "aria-label": "Sections" }, h("ul", null, links)));
+    document.getElementById("report-body").replaceChildren(...all.map(section));
+    document.getElementById("made").append(h("p", null, "Made by marey ", report.marey, ", ",
+        h("time", { datetime: report.created }, report.created.replace("T", " ").replace("Z", " UTC")),
+        ". Each table and each finding is an SQL query over the run: ", h("code", null, "marey query"),
+        " answers the same. Units: 1 MB is 1,000,000 bytes."));
+}
+
+show();

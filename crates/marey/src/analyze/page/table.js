@@ -1,0 +1,154 @@
+// Tables, and the SQL beside them.
+
+const FIRST_ROWS = 50;
+const LONG_TABLE = 10;
+const WIDE_TEXT = 28;
+const LONG_TEXT = 80;
+
+/** Copying works without the clipboard's own interface, too: it is not there in all browsers for a file. */
+async function copy(text) {
+    try {
+        await navigator.clipboard.writeText(text);
+    } catch {
+        const area = h("textarea", { class: "unseen" });
+        area.value = text;
+        document.body.append(area);
+        area.select();
+        document.execCommand("copy");
+        area.remove();
+    }
+}
+
+function sqlBox(sql) {
+    const button = h("button", { type: "button", class: "copy", click: copied }, "Copy");
+    async function copied() {
+        await copy(sql);
+        button.textContent = "Copied";
+        say("SQL copied");
+        setTimeout(() => (button.textContent = "Copy"), 1500);
+    }
+    return h("div", { class: "sql" }, button, h("pre", { tabindex: 0, "aria-label": "SQL" }, sql));
+}
+
+function details(summary, build) {
+    const box = h("details", { toggle: opened }, h("summary", null, summary));
+    // What is folded away costs nothing until it is opened.
+    function opened() {
+        if (box.open && box.childElementCount === 1) box.append(build());
+    }
+    return box;
+}
+
+/** Of a long text two lines; all of it at a click. */
+function longText(text) {
+    const button = h(
+        "button",
+        { type: "button", class: "long", "aria-expanded": "false", title: text.slice(0, 2000) },
+        text,
+    );
+    button.addEventListener("click", () => {
+        const open = button.getAttribute("aria-expanded") === "true";
+        button.setAttribute("aria-expanded", String(!open));
+    });
+    return button;
+}
+
+function isNumeric(rows, at) {
+    const value = rows.map((row) => row[at]).find((each) => each !== null && each !== undefined);
+    return typeof value === "number";
+}
+
+function compared(one, other, numeric) {
+    if (numeric) return Number(one) - Number(other);
+    return String(one).localeCompare(String(other), "en", { numeric: true });
+}
+
+function sorted(rows, at, numeric, down) {
+    const isNone = (row) => row[at] === null || row[at] === undefined;
+    return [...rows].sort((one, other) => {
+        if (isNone(one) || isNone(other)) return isNone(one) - isNone(other);
+        const order = compared(one[at], other[at], numeric);
+        return down ? -order : order;
+    });
+}
+
+/** Numbers stand on the right, short texts on one line, long ones in a column with room. */
+function columnClass(rows, at, column) {
+    if (isNumeric(rows, at)) return "number";
+    return rows.some((row) => cell(row[at], column.name).length > WIDE_TEXT) ? "wide" : "short";
+}
+
+function bodyRow(row, columns, classes) {
+    return h("tr", null, columns.map((column, at) => {
+        const text = cell(row[at], column.name);
+        const name = classes[at];
+        if (name === "wide" && text.length > LONG_TEXT) return h("td", { class: name }, longText(text));
+        const full = exact(row[at], column.name);
+        return h("td", { class: name, title: full === text ? null : full }, h("bdi", null, text));
+    }));
+}
+
+/** `total_nanos` is `total` over cells that say their unit. */
+function heading(name) {
+    const short = name.replace(/_(nanos|bytes)$/, "");
+    return name.endsWith("_percent") ? name.replace(/_percent$/, " %").replaceAll("_", " ")
+        : short.replaceAll("_", " ");
+}
+
+/** A table whose columns sort at a click, with a filter if it is long. */
+function table(of) {
+    const { columns, rows } = of;
+    const classes = columns.map((column, at) => columnClass(rows, at, column));
+    const state = { at: -1, down: false, words: [], all: false };
+    const body = h("tbody");
+    const count = h("span", { class: "count" });
+    const more = h("button", { type: "button", class: "more", click: showAll });
+    const heads = columns.map((column, at) =>
+        h("th", { scope: "col", class: classes[at] },
+            h("button", { type: "button", title: `${column.name}${column.doc ? `: ${column.doc}` : ""}`,
+                click: () => sortBy(at) }, heading(column.name))));
+    const texts = new Map();
+
+    function textOf(row) {
+        if (!texts.has(row)) {
+            texts.set(row, row.map((v, at) => cell(v, columns[at].name)).join("\n").toLowerCase());
+        }
+        return texts.get(row);
+    }
+    function draw() {
+        let shown = rows.filter((row) => state.words.every((word) => textOf(row).includes(word)));
+        const found = shown.length;
+        if (state.at >= 0) shown = sorted(shown, state.at, classes[state.at] === "number", state.down);
+        if (!state.all) shown = shown.slice(0, FIRST_ROWS);
+        body.replaceChildren(...shown.map((row) => bodyRow(row, columns, classes)));
+        const cut = of.was_cut ? ", cut there" : "";
+        count.textContent = `${whole(found)} of ${whole(rows.length)} rows${cut}`;
+        more.hidden = shown.length === found;
+        more.textContent = `Show all ${whole(found)} rows`;
+    }
+    function showAll() {
+        state.all = true;
+        draw();
+    }
+    function sortBy(at) {
+        state.down = state.at === at ? !state.down : classes[at] === "number";
+        state.at = at;
+        heads.forEach((head, index) => {
+            if (index === at) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
+            else head.removeAttribute("aria-sort");
+        });
+        draw();
+    }
+    function filtered(event) {
+        state.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+        draw();
+    }
+    draw();
+    const label = `Filter ${of.title}`;
+    const box = h("input", { type: "search", placeholder: "Filter", "aria-label": label, input: filtered });
+    return h("div", { class: "table" },
+        rows.length > LONG_TABLE || of.was_cut ? h("div", { class: "tools" }, box, count) : null,
+        h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": of.title },
+            h("table", null, h("thead", null, h("tr", null, heads)), body)),
+        more);
+}

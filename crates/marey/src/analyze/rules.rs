@@ -1,0 +1,25 @@
+//! The rules, for people who want to tune them.
+
+use std::io::{self, Write};
+
+use marey_analysis::{Rule, rules};
+
+use crate::output::{Paint, Style};
+
+/// Writes all rules with their thresholds.
+pub(super) fn write(out: &mut impl Write, paint: Paint) -> io::Result<()> {
+    rules::ALL.iter().try_for_each(|rule| write_rule(rule, out, paint))
+}
+
+fn write_rule(rule: &Rule, out: &mut impl Write, paint: Paint) -> io::Result<()> {
+    writeln!(out, "{}: {}", paint.with(Style::Bold, rule.name), rule.title)?;
+    writeln!(out, "  {}", rule.doc)?;
+    writeln!(out, "  Fix: {}", rule.hint)?;
+    for threshold in rule.thresholds {
+        let (name, default, unit) = (threshold.name, threshold.default, threshold.unit);
+        let gap = if unit.is_empty() { "" } else { " " };
+        let name = paint.with(Style::Cyan, format!("{}.{name}", rule.name));
+        writeln!(out, "  {name} = {default}{gap}{unit}: {}", threshold.doc)?;
+    }
+    writeln!(out)
+}

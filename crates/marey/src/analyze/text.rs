@@ -1,0 +1,157 @@
+//! A report as plain text.
+
+use std::io::{self, Write};
+
+use marey_analysis::report::SectionRows;
+use marey_analysis::{Finding, Report, Severity};
+use marey_model::quantity::{Grouped, Nanos};
+
+use super::Look;
+use super::args::AnalyzeArgs;
+use super::cells::{headings, is_number, values};
+use crate::output::Style;
+use crate::text::{cut, printable, width};
+
+const RULE: &str = "============================================================";
+
+/// Operations of the list at the top.
+const TOP_OPERATIONS: usize = 5;
+
+/// Longest text of a column.
+const WIDEST: usize = 60;
+
+/// Writes all of it.
+pub(super) fn write(
+    report: &Report,
+    args: &AnalyzeArgs,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if !args.has_sections() {
+        let title = format!("Analysis of {}", printable(&report.path));
+        writeln!(out, "{RULE}\n{}\n{RULE}\n", look.paint.with(Style::Bold, title))?;
+        summary(report, look, out)?;
+        top_operations(report, look, out)?;
+        findings(report, args, look, out)?;
+    }
+    for table in &report.tables {
+        section(table, args, look, out)?;
+    }
+    if !args.has_sections() {
+        writeln!(out, "{RULE}")?;
+    }
+    Ok(())
+}
+
+fn heading(text: &str, look: Look, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", look.paint.with(Style::Bold, format_args!("{text}:")))
+}
+
+fn summary(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+    heading("Summary", look, out)?;
+    for fact in &report.summary {
+        writeln!(out, "  {}: {}", fact.label, printable(&fact.text))?;
+    }
+    writeln!(out)
+}
+
+fn top_operations(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+    let Some(table) = report.table("operations") else { return Ok(()) };
+    heading("Top Operations", look, out)?;
+    let at = |name| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
+    let (name, time, count) = (at("name"), at("self_nanos"), at("count"));
+    for (place, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
+        let time = Nanos(row[time].number().unwrap_or(0.0));
+        let calls = Grouped(row[count].whole().unwrap_or(0).into());
+        let name = printable(row[name].text()).into_owned();
+        writeln!(out, "  {}. {}: {time} ({calls} calls)", place + 1, cut(&name, WIDEST))?;
+    }
+    writeln!(out)
+}
+
+fn findings(
+    report: &Report,
+    args: &AnalyzeArgs,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if report.findings.is_empty() {
+        writeln!(out, "No bottlenecks detected.\n")?;
+        return Ok(());
+    }
+    heading("Bottlenecks Detected", look, out)?;
+    for finding in &report.findings {
+        let (word, style) = match finding.severity {
+            Severity::High => ("[HIGH]", Style::Red),
+            Severity::Medium => ("[MEDIUM]", Style::Yellow),
+            Severity::Low => ("[LOW]", Style::Green),
+        };
+        let rank = finding.rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
+        let description = printable(&finding.description);
+        let word = look.paint.with(style, word);
+        writeln!(out, "  {word} {}{rank}: {description}", finding.rule)?;
+        writeln!(out, "    {}", look.paint.with(Style::Dim, impact(finding)))?;
+        writeln!(out, "    Fix: {}", finding.hint)?;
+        if args.sql {
+            for line in finding.evidence.sql.lines() {
+                writeln!(out, "      {line}")?;
+            }
+        }
+    }
+    writeln!(out)
+}
+
+/// What a finding costs, what mending it may save, and how sure it is.
+pub(super) fn impact(finding: &Finding) -> String {
+    let mut parts = Vec::new();
+    if finding.impact_nanos > 0.0 {
+        let share = finding.impact_percent.map(|share| format!(" ({share:.1} %)"));
+        parts.push(format!("{} a step{}", Nanos(finding.impact_nanos), share.unwrap_or_default()));
+    }
+    if let Some(gain) = finding.gain_nanos.filter(|gain| *gain > 0.0) {
+        let times = finding.speedup.map(|times| format!(", {times:.2}x as fast"));
+        parts.push(format!("mending it saves up to {}{}", Nanos(gain), times.unwrap_or_default()));
+    }
+    parts.push(finding.confidence.as_str().to_owned());
+    parts.join("; ")
+}
+
+fn section(
+    table: &SectionRows,
+    args: &AnalyzeArgs,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    heading(table.title, look, out)?;
+    let cells: Vec<Vec<String>> = std::iter::once(headings(table).collect())
+        .chain(table.rows.iter().map(|row| values(table, row).collect()))
+        .collect();
+    let widest = |at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len())
+        .map(|at| if is_number(table, at) { widest(at) } else { widest(at).min(WIDEST) })
+        .collect();
+    for (place, row) in cells.iter().enumerate() {
+        let mut line = String::from(" ");
+        for (at, (cell, &columns)) in row.iter().zip(&widths).enumerate() {
+            let cell = cut(cell, columns);
+            let gap = " ".repeat(columns - width(&cell));
+            let (before, after) =
+                if is_number(table, at) { (gap.as_str(), "") } else { ("", gap.as_str()) };
+            line.extend([" ", before, &cell, after, " "]);
+        }
+        let line = look.room.map_or(line.trim_end().into(), |room| cut(line.trim_end(), room));
+        match place {
+            0 => writeln!(out, "{}", look.paint.with(Style::Dim, line))?,
+            _ => writeln!(out, "{line}")?,
+        }
+    }
+    if table.was_cut {
+        writeln!(out, "  {}", look.paint.with(Style::Dim, "… and more: --top N"))?;
+    }
+    if args.sql {
+        for line in table.sql.lines() {
+            writeln!(out, "    {line}")?;
+        }
+    }
+    writeln!(out)
+}
