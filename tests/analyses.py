@@ -47,6 +47,11 @@ def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list
     return [dict(zip(names, row, strict=True)) for row in answer.rows()]
 
 
+def query_file(name: str) -> str:
+    """A query that a comparison asks."""
+    return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
+
+
 def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
     """The columns are those that are declared, in that order; null only where that may be."""
     declared = run.sql(

@@ -32,7 +32,8 @@ from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import graph, hooks, mode, run, specs, viewer
+    from . import comparison, graph, hooks, mode, run, specs, viewer
+    from .comparison import compare
     from .hooks import register_triton_hook, unregister_triton_hook
     from .run import import_files
     from .run import open as open
@@ -52,6 +53,8 @@ __all__ = [
     "UnreadableRun",
     "__version__",
     "activate",
+    "compare",
+    "comparison",
     "context",
     "cpu_timed_scope",
     "data",
@@ -83,8 +86,9 @@ __all__ = [
 ]
 
 # The parts that most programs never touch, and the names that come from them.
-_LAZY_MODULES = ("graph", "hooks", "mode", "run", "specs", "viewer")
+_LAZY_MODULES = ("comparison", "graph", "hooks", "mode", "run", "specs", "viewer")
 _LAZY_NAMES = {
+    "compare": "comparison",
     "import_files": "run",
     "max_bps": "specs",
     "max_flops": "specs",

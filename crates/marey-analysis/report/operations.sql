@@ -7,5 +7,6 @@ SELECT
     mean_nanos,
     max_nanos
 FROM top
-WHERE kind <> 'step' AND self_nanos > 0
+-- What a profiler says of its own recording is no operation.
+WHERE kind <> 'step' AND self_nanos > 0 AND NOT starts_with(name, 'PyTorch Profiler (')
 ORDER BY self_nanos DESC, name

@@ -13,7 +13,7 @@ durations AS (
         CAST(max(duration_nanos) AS DOUBLE) AS max_step_nanos
     FROM raw.steps
 ),
-devices AS (
+used AS (
     SELECT
         count(*) AS device_count,
         100.0 * sum(busy_nanos) / nullif(sum(window_nanos), 0) AS busy_percent,
@@ -21,6 +21,15 @@ devices AS (
         100.0 * sum(exposed_communication_nanos) / nullif(sum(window_nanos), 0) AS exposed_communication_percent,
         100.0 * sum(idle_nanos) / nullif(sum(window_nanos), 0) AS idle_percent
     FROM gpu_time
+),
+names AS (
+    SELECT string_agg(name, ', ' ORDER BY name) AS device_names
+    FROM (
+        SELECT d.name AS name
+        FROM devices AS d
+        INNER JOIN gpu_time AS g ON g.process_id = d.process_id AND g.device = d.device
+        GROUP BY d.name
+    )
 )
 SELECT
     s.step_count AS step_count,
@@ -29,19 +38,11 @@ SELECT
     d.p50_step_nanos AS p50_step_nanos,
     d.p90_step_nanos AS p90_step_nanos,
     d.max_step_nanos AS max_step_nanos,
-    (SELECT count(*) FROM raw.processes) AS process_count,
+    -- Of a trace, a process may stand for a device or for the profiler.
+    (SELECT greatest(count(rank), CASE WHEN count(rank) = 0 THEN count(*) ELSE 0 END) FROM step_summary) AS process_count,
     (SELECT count(DISTINCT rank) FROM raw.processes WHERE rank IS NOT NULL) AS rank_count,
     v.device_count AS device_count,
-    (
-        SELECT string_agg(name, ', ')
-        FROM (
-            SELECT DISTINCT n.name AS name
-            FROM devices AS n
-            INNER JOIN gpu_time AS g ON g.process_id = n.process_id AND g.device = n.device
-            ORDER BY name
-            LIMIT 3
-        )
-    ) AS device_names,
+    n.device_names AS device_names,
     v.busy_percent AS busy_percent,
     v.compute_percent AS compute_percent,
     v.exposed_communication_percent AS exposed_communication_percent,
@@ -49,4 +50,5 @@ SELECT
     (SELECT max(allocated_bytes) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes
 FROM steps AS s
 CROSS JOIN durations AS d
-CROSS JOIN devices AS v
+CROSS JOIN used AS v
+CROSS JOIN names AS n

@@ -83,6 +83,12 @@ impl Rows {
         let at = self.columns.iter().position(|column| column == name);
         self.rows.iter().map(move |row| at.map_or(&Cell::Null, |at| &row[at]))
     }
+
+    /// The value that one of the rows has in a column; null if there is none of that name.
+    pub(crate) fn cell<'a>(&self, row: &'a [Cell], name: &str) -> &'a Cell {
+        let at = self.columns.iter().position(|column| column == name);
+        at.map_or(&Cell::Null, |at| &row[at])
+    }
 }
 
 impl<'a> Questions<'a> {

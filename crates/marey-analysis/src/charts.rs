@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use marey_query::sql::SqlError;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use crate::ask::{Cell, Questions, Rows, each};
+use crate::record::Record;
 
 /// Nodes of a flame graph; the narrowest are left out.
 const MAX_NODES: u64 = 5_000;
@@ -28,11 +29,6 @@ pub struct Charts {
 /// Rows, each with the names of its columns.
 #[derive(Debug, Default)]
 pub struct Records(pub(crate) Rows);
-
-struct Record<'a> {
-    columns: &'a [String],
-    row: &'a [Cell],
-}
 
 impl Charts {
     pub(crate) fn of(questions: &Questions<'_>) -> Result<Self, SqlError> {
@@ -81,18 +77,8 @@ impl Records {
 
 impl Serialize for Records {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let record = |row| Record { columns: &self.0.columns, row };
-        serializer.collect_seq(self.0.rows.iter().map(|row| record(&row[..])))
-    }
-}
-
-impl Serialize for Record<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.columns.len()))?;
-        for (column, cell) in self.columns.iter().zip(self.row) {
-            map.serialize_entry(column, cell)?;
-        }
-        map.end()
+        let columns = &self.0.columns;
+        serializer.collect_seq(self.0.rows.iter().map(|row| Record { columns, row }))
     }
 }
 

@@ -115,7 +115,7 @@ pub fn findings(
 
 impl Rule {
     /// What it finds in a run.
-    fn find(
+    pub(crate) fn find(
         &self,
         questions: &Questions<'_>,
         thresholds: &Thresholds,
@@ -177,30 +177,31 @@ fn describe<'a>(says: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
     while let Some((before, after)) = rest.split_once('{') {
         let Some((column, after)) = after.split_once('}') else { break };
         // A String takes whatever is written.
-        let _infallible = write!(sentence, "{before}{}", Quantity { column, cell: cell(column) });
+        let _infallible = write!(sentence, "{before}{}", Shown { column, cell: cell(column) });
         rest = after;
     }
     sentence + rest
 }
 
 /// A value as people read it, in the unit that the end of its column's name says.
-pub struct Quantity<'a> {
+pub struct Shown<'a> {
     /// Name of the column.
     pub column: &'a str,
     /// Its value.
     pub cell: &'a Cell,
 }
 
-impl Display for Quantity<'_> {
+impl Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { column, cell } = *self;
         match (cell, cell.number()) {
             (_, Some(value)) if column.ends_with("_nanos") => Nanos(value).fmt(f),
-            (_, Some(value)) if column.ends_with("_bytes") => Size(value.max(0.0) as u64).fmt(f),
-            (_, Some(value)) if column.ends_with("_bytes_per_second") => {
+            (_, Some(value)) if is_of(column, "bytes") => Size(value.max(0.0) as u64).fmt(f),
+            (_, Some(value)) if is_of(column, "bytes_per_second") => {
                 write!(f, "{}/s", Size(value.max(0.0) as u64))
             }
             (_, Some(value)) if column.ends_with("_percent") => write!(f, "{value:.1} %"),
+            (Cell::Int(value), _) if NAMES.iter().any(|name| is_of(column, name)) => value.fmt(f),
             (Cell::Int(value), _) => Grouped((*value).into()).fmt(f),
             (Cell::Real(value), _) => Real(*value).fmt(f),
             (Cell::Text(text), _) => f.write_str(text),
@@ -208,6 +209,14 @@ impl Display for Quantity<'_> {
             (Cell::Null, _) => f.write_str("-"),
         }
     }
+}
+
+/// Columns whose numbers are names.
+const NAMES: [&str; 7] = ["id", "pid", "rank", "device", "stream", "number", "position"];
+
+/// Whether a column's name is, or ends in, this word.
+fn is_of(column: &str, word: &str) -> bool {
+    column.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
 }
 
 #[cfg(test)]

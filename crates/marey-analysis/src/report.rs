@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::ask::{Cell, Questions, each};
 use crate::charts::Charts;
-use crate::finding::{Finding, Quantity, findings};
+use crate::finding::{Finding, Shown, findings};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
@@ -149,7 +149,7 @@ fn facts(questions: &Questions<'_>) -> Result<Vec<Fact>, SqlError> {
     let rows = questions.ask(include_str!("../report/summary.sql"), None)?;
     let facts = FACTS.iter().filter_map(|&(name, label)| {
         let value = rows.column(name).next()?.clone();
-        let text = Quantity { column: name, cell: &value }.to_string();
+        let text = Shown { column: name, cell: &value }.to_string();
         let is_known = !matches!(value, Cell::Null | Cell::Int(0));
         is_known.then_some(Fact { name, label, value, text })
     });

@@ -6,9 +6,11 @@ use arrow::array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Schema};
+use serde::ser::{Serialize, Serializer};
 
 use crate::ask::Cell;
 use crate::finding::Finding;
+use crate::record::Record;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug)]
@@ -21,30 +23,48 @@ pub(crate) enum Kind {
 /// Names and kinds of columns.
 pub(crate) type Columns = [(&'static str, Kind)];
 
-/// Rows of these columns as a batch of Arrow's; a cell of another kind is null.
-pub(crate) fn batch(columns: &Columns, rows: &[Vec<Cell>]) -> RecordBatch {
-    let array = |(at, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
-        let cells = rows.iter().map(|row| &row[at]);
-        match kind {
-            Kind::Int => Arc::new(cells.map(Cell::whole).collect::<Int64Array>()),
-            Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
-            Kind::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
-        }
-    };
-    let field = |&(name, kind): &(&str, Kind)| {
-        let kind = match kind {
-            Kind::Int => DataType::Int64,
-            Kind::Real => DataType::Float64,
-            Kind::Text => DataType::Utf8,
+/// Rows of columns that are declared.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) columns: &'static Columns,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl Serialize for Table {
+    /// A list of objects, one a row.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let columns: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        serializer.collect_seq(self.rows.iter().map(|row| Record { columns: &columns, row }))
+    }
+}
+
+impl Table {
+    /// As a batch of Arrow's; a value of another kind than its column's is null.
+    pub fn batch(&self) -> RecordBatch {
+        let Self { columns, rows } = self;
+        let array = |(at, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
+            let cells = rows.iter().map(|row| &row[at]);
+            match kind {
+                Kind::Int => Arc::new(cells.map(Cell::whole).collect::<Int64Array>()),
+                Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
+                Kind::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
+            }
         };
-        Field::new(name, kind, true)
-    };
-    let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-    let arrays = columns.iter().enumerate().map(array).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    // Each array has the rows and the kind that its field says.
-    RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
-        .unwrap_or_else(|_mismatch| RecordBatch::new_empty(schema))
+        let field = |&(name, kind): &(&str, Kind)| {
+            let kind = match kind {
+                Kind::Int => DataType::Int64,
+                Kind::Real => DataType::Float64,
+                Kind::Text => DataType::Utf8,
+            };
+            Field::new(name, kind, true)
+        };
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let arrays = columns.iter().enumerate().map(array).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        // Each array has the rows and the kind that its field says.
+        RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
+            .unwrap_or_else(|_mismatch| RecordBatch::new_empty(schema))
+    }
 }
 
 const FINDINGS: &Columns = &[
@@ -66,9 +86,8 @@ const FINDINGS: &Columns = &[
 ];
 
 /// Findings, a row each. The evidence is the finding's row as a JSON object.
-pub fn of_findings(findings: &[Finding]) -> RecordBatch {
-    let rows: Vec<_> = findings.iter().map(finding_row).collect();
-    batch(FINDINGS, &rows)
+pub fn of_findings(findings: &[Finding]) -> Table {
+    Table { columns: FINDINGS, rows: findings.iter().map(finding_row).collect() }
 }
 
 fn finding_row(finding: &Finding) -> Vec<Cell> {
@@ -76,12 +95,7 @@ fn finding_row(finding: &Finding) -> Vec<Cell> {
     let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
     let int = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
     let evidence = &finding.evidence;
-    let fields: serde_json::Map<_, _> = evidence
-        .columns
-        .iter()
-        .zip(&evidence.row)
-        .map(|(name, cell)| (name.clone(), serde_json::json!(cell)))
-        .collect();
+    let record = Record { columns: &evidence.columns, row: &evidence.row };
     vec![
         text(finding.severity.as_str()),
         text(finding.rule),
@@ -96,7 +110,7 @@ fn finding_row(finding: &Finding) -> Vec<Cell> {
         text(finding.hint),
         int(finding.rank),
         int(finding.process_id),
-        Cell::Text(serde_json::Value::Object(fields).to_string()),
+        Cell::Text(serde_json::to_string(&record).unwrap_or_default()),
         text(&evidence.sql),
     ]
 }

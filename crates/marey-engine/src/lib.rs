@@ -19,6 +19,7 @@
 mod answer;
 mod capsule;
 mod cells;
+mod compared;
 mod devices;
 mod error;
 mod file;
@@ -37,6 +38,8 @@ mod _engine {
 
     #[pymodule_export]
     use super::answer::Answer;
+    #[pymodule_export]
+    use super::compared::{Comparison, Measured};
     #[pymodule_export]
     use super::graph::Graph;
     #[pymodule_export]

@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::answer::{Answer, interruptible};
+use crate::compared::Measured;
 use crate::error::{bad_query, not_exported, unreadable_foreign, unreadable_run};
 use crate::info::Info;
 
@@ -100,9 +101,20 @@ impl Run {
         let questions = Questions::new(self.database()?);
         let find = || {
             let found = findings(&questions, &thresholds).map_err(|error| bad_query(&error))?;
-            Ok(Answer::of_batch(table::of_findings(&found)))
+            Ok(Answer::of_batch(table::of_findings(&found).batch()))
         };
         interruptible(py, find, || questions.cancel())
+    }
+
+    /// The numbers that runs are compared by.
+    fn measured(&self, py: Python<'_>) -> PyResult<Measured> {
+        let questions = Questions::new(self.database()?);
+        let name = self.path.to_string_lossy().into_owned();
+        let measure = || {
+            let measured = marey_analysis::Measured::of(&questions, name);
+            Ok(Measured(measured.map_err(|error| bad_query(&error))?))
+        };
+        interruptible(py, measure, || questions.cancel())
     }
 
     /// Names of the tables and views that need no schema before them.

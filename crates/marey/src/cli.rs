@@ -8,7 +8,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::analyze::{self, AnalyzeArgs};
+use crate::check::{self, CheckArgs};
 use crate::collect::{self, CollectArgs};
+use crate::compare::{self, CompareArgs};
 use crate::export::{self, ExportArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
@@ -29,6 +31,7 @@ Examples:
   marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
   marey info train.marey                What a run is, and what it lacks
   marey analyze train.marey             What takes its time, what is wrong, and what to change
+  marey compare old.marey new.marey     What became faster and slower
   marey query train.marey               Ask a run in SQL
   marey info trace.json.gz              Files of other formats are taken as they are
   marey export train.marey -f perfetto -o train.pftrace";
@@ -50,6 +53,10 @@ enum Verb {
     View(Box<ViewArgs>),
     /// Say what takes the time of a run, what is wrong, and what to change
     Analyze(AnalyzeArgs),
+    /// Show what two runs differ in, before and after
+    Compare(CompareArgs),
+    /// Hold a run against another one, for CI
+    Check(CheckArgs),
     /// Ask a run in SQL
     Query(QueryArgs),
     /// Show what a run is
@@ -118,6 +125,8 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Run(args) => Err(run::run(args).into()),
         Verb::View(args) => view::view(args, output),
         Verb::Analyze(args) => analyze::analyze(args, output),
+        Verb::Compare(args) => compare::compare(args, output),
+        Verb::Check(args) => check::check(args, output),
         Verb::Query(args) => query::query(args, output),
         Verb::Info(args) => info::info(args, output),
         Verb::Schema(args) => schema::schema(args, output),

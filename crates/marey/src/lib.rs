@@ -25,8 +25,11 @@ pub use query::as_table;
 pub use runs::is_foreign_file;
 pub use view::lines;
 
+mod aligned;
 mod analyze;
+mod check;
 mod collect;
+mod compare;
 mod export;
 mod foreign;
 mod import;

@@ -20,6 +20,8 @@ pub(crate) struct Output {
     pub(crate) paint: Paint,
     stderr_paint: Paint,
     has_failed: bool,
+    /// What a verb that came to its end exits with.
+    exit_code: i32,
 }
 
 impl Output {
@@ -33,6 +35,7 @@ impl Output {
             stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
             stderr: io::stderr(),
             has_failed: false,
+            exit_code: 0,
         }
     }
 
@@ -77,6 +80,11 @@ impl Output {
         Ok(())
     }
 
+    /// Says how the program shall end if nothing fails.
+    pub(crate) const fn end_with(&mut self, exit_code: i32) {
+        self.exit_code = exit_code;
+    }
+
     /// Reports how a verb ended and gives the exit code.
     pub(crate) fn finish(mut self, result: Result<(), Stop>) -> i32 {
         let written = match result {
@@ -91,13 +99,13 @@ impl Output {
         };
         match written {
             // `| head` has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.exit_code,
             Err(error) => {
                 drop(writeln!(self.stderr, "error: cannot write the output: {error}"));
                 FAILURE
             }
             Ok(()) if self.has_failed => FAILURE,
-            Ok(()) => 0,
+            Ok(()) => self.exit_code,
         }
     }
 }

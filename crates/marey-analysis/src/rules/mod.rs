@@ -2,7 +2,10 @@
 
 mod device;
 mod host;
+mod kernel;
 mod step;
+
+pub(crate) use step::MEMORY_LEAK;
 
 use crate::rule::Rule;
 
@@ -19,4 +22,7 @@ pub const ALL: &[Rule] = &[
     step::SLOW_STEPS,
     step::STRAGGLER,
     step::MEMORY_LEAK,
+    kernel::LOW_OCCUPANCY,
+    kernel::TENSOR_CORES_MISSED,
+    kernel::MEMORY_BOUND,
 ];

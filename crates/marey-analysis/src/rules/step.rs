@@ -75,7 +75,7 @@ pub(super) const STRAGGLER: Rule = Rule {
 };
 
 /// Allocated memory that grows from step to step.
-pub(super) const MEMORY_LEAK: Rule = Rule {
+pub(crate) const MEMORY_LEAK: Rule = Rule {
     name: "memory_leak",
     title: "Memory growth",
     doc: "Fires for a memory of a process if what is allocated at the end of the steps (step_memory), without the first warmup_steps, grows by more than min_slope_bytes a step (Theil and Sen: the median of the slopes between all pairs of steps; of more than 400 steps, between 400 means), if a straight line explains it (r2 of at least min_r2), over at least min_steps steps and by at least min_growth_bytes in all. It costs no time: impact = 0, no gain, always high, as it ends in running out of memory. A process without steps, or whose allocator does not say what is allocated in all, has none.",

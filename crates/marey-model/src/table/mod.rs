@@ -6,6 +6,7 @@
 //! processes of a run.
 
 pub mod device_time;
+pub mod efficiency;
 pub mod launching;
 pub mod stepping;
 pub mod stored;

@@ -1,7 +1,7 @@
 //! The views over the stored tables: what people query, without a join.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
-use super::{Column, Table, column, device_time, launching, maybe, stepping, waiting};
+use super::{Column, Table, column, device_time, efficiency, launching, maybe, stepping, waiting};
 
 /// Every view; one that is made of another comes after it.
 pub const ALL: &[&Table] = &[
@@ -39,6 +39,10 @@ pub const ALL: &[&Table] = &[
     &waiting::DEVICE_IDLE,
     &waiting::KERNEL_SEQUENCES,
     &waiting::CRITICAL_PATH,
+    &efficiency::KERNEL_OCCUPANCY,
+    &efficiency::COLLECTIVE_BANDWIDTH,
+    &efficiency::ROOFLINE,
+    &efficiency::MFU,
 ];
 
 const KIND: Column =

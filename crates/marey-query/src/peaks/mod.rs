@@ -5,7 +5,10 @@
 
 use thiserror::Error;
 
+mod device;
 mod table;
+
+pub use device::{DevicePeaks, of_device};
 
 /// Widths of operands, in bits, that have a peak.
 pub const WIDTHS: [u32; 4] = [8, 16, 32, 64];

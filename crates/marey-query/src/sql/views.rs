@@ -44,6 +44,10 @@ pub(super) fn definition(view: &str) -> &'static str {
         "step_kernels" => include_str!("../../sql/step_kernels.sql"),
         "device_idle" => include_str!("../../sql/device_idle.sql"),
         "kernel_sequences" => include_str!("../../sql/kernel_sequences.sql"),
+        "kernel_occupancy" => include_str!("../../sql/kernel_occupancy.sql"),
+        "collective_bandwidth" => include_str!("../../sql/collective_bandwidth.sql"),
+        "roofline" => include_str!("../../sql/roofline.sql"),
+        "mfu" => include_str!("../../sql/mfu.sql"),
         "critical_path" => include_str!("../../sql/critical_path.sql"),
         other => unreachable!("the view `{other}` is declared, but has no SQL"),
     }

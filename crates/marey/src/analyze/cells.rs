@@ -1,7 +1,7 @@
 //! Rows of a report as texts.
 
 use marey_analysis::report::SectionRows;
-use marey_analysis::{Cell, Quantity};
+use marey_analysis::{Cell, Shown};
 
 use crate::text::printable;
 
@@ -27,7 +27,7 @@ pub(super) fn values<'a>(
     row: &'a [Cell],
 ) -> impl Iterator<Item = String> + 'a {
     table.columns.iter().zip(row).map(|(column, cell)| {
-        let value = Quantity { column: &column.name, cell }.to_string();
+        let value = Shown { column: &column.name, cell }.to_string();
         printable(&value).into_owned()
     })
 }

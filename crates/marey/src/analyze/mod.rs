@@ -21,8 +21,9 @@ use marey_query::sql::{Database, Limits, SqlError};
 pub(crate) use args::AnalyzeArgs;
 use args::Format;
 
+use crate::aligned::Look;
 use crate::out_file::OutFile;
-use crate::output::{Output, PLAIN, Paint, Stop};
+use crate::output::{Output, PLAIN, Stop};
 use crate::progress::Progress;
 use crate::runs;
 
@@ -54,14 +55,6 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
         }
     }
     Ok(())
-}
-
-/// How a report looks where it is shown.
-#[derive(Clone, Copy)]
-struct Look {
-    paint: Paint,
-    /// Columns of the terminal; nothing is cut where there is none.
-    room: Option<usize>,
 }
 
 fn write(report: &Report, args: &AnalyzeArgs, look: Look, out: &mut impl Write) -> io::Result<()> {

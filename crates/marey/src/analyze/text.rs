@@ -6,18 +6,18 @@ use marey_analysis::report::SectionRows;
 use marey_analysis::{Finding, Report, Severity};
 use marey_model::quantity::{Grouped, Nanos};
 
-use super::Look;
 use super::args::AnalyzeArgs;
 use super::cells::{headings, is_number, values};
+use crate::aligned::{Align, Look, write_rows};
 use crate::output::Style;
-use crate::text::{cut, printable, width};
+use crate::text::{cut, printable};
 
 const RULE: &str = "============================================================";
 
 /// Operations of the list at the top.
 const TOP_OPERATIONS: usize = 5;
 
-/// Longest text of a column.
+/// Longest name of an operation.
 const WIDEST: usize = 60;
 
 /// Writes all of it.
@@ -62,9 +62,11 @@ fn top_operations(report: &Report, look: Look, out: &mut impl Write) -> io::Resu
     let (name, time, count) = (at("name"), at("self_nanos"), at("count"));
     for (place, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
         let time = Nanos(row[time].number().unwrap_or(0.0));
-        let calls = Grouped(row[count].whole().unwrap_or(0).into());
+        let count = row[count].whole().unwrap_or(0);
+        let calls = if count == 1 { "call" } else { "calls" };
         let name = printable(row[name].text()).into_owned();
-        writeln!(out, "  {}. {}: {time} ({calls} calls)", place + 1, cut(&name, WIDEST))?;
+        let (place, count) = (place + 1, Grouped(count.into()));
+        writeln!(out, "  {place}. {}: {time} ({count} {calls})", cut(&name, WIDEST))?;
     }
     writeln!(out)
 }
@@ -123,28 +125,12 @@ fn section(
     out: &mut impl Write,
 ) -> io::Result<()> {
     heading(table.title, look, out)?;
-    let cells: Vec<Vec<String>> = std::iter::once(headings(table).collect())
-        .chain(table.rows.iter().map(|row| values(table, row).collect()))
-        .collect();
-    let widest = |at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..table.columns.len())
-        .map(|at| if is_number(table, at) { widest(at) } else { widest(at).min(WIDEST) })
-        .collect();
-    for (place, row) in cells.iter().enumerate() {
-        let mut line = String::from(" ");
-        for (at, (cell, &columns)) in row.iter().zip(&widths).enumerate() {
-            let cell = cut(cell, columns);
-            let gap = " ".repeat(columns - width(&cell));
-            let (before, after) =
-                if is_number(table, at) { (gap.as_str(), "") } else { ("", gap.as_str()) };
-            line.extend([" ", before, &cell, after, " "]);
-        }
-        let line = look.room.map_or(line.trim_end().into(), |room| cut(line.trim_end(), room));
-        match place {
-            0 => writeln!(out, "{}", look.paint.with(Style::Dim, line))?,
-            _ => writeln!(out, "{line}")?,
-        }
-    }
+    let headings: Vec<String> = headings(table).collect();
+    let rows: Vec<Vec<String>> =
+        table.rows.iter().map(|row| values(table, row).collect()).collect();
+    let align = |at| if is_number(table, at) { Align::Right } else { Align::Left };
+    let aligns: Vec<Align> = (0..headings.len()).map(align).collect();
+    write_rows(&headings, &rows, &aligns, look, out)?;
     if table.was_cut {
         writeln!(out, "  {}", look.paint.with(Style::Dim, "… and more: --top N"))?;
     }

@@ -1,11 +1,13 @@
 //! The functions that SQL has beyond `DataFusion`'s.
 
 pub(super) mod args;
+mod cost;
 mod critical_path;
 mod gpu_class;
 mod interval;
 mod json;
 pub(super) mod lookup;
+mod op_cost;
 mod self_time;
 mod sketch;
 mod texts;
@@ -66,7 +68,9 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
         session.deregister_udf(name);
     }
     let alone = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];
-    for function in lookup::all(lookups).into_iter().chain(texts::all()).chain(alone) {
+    for function in
+        lookup::all(lookups).into_iter().chain(texts::all()).chain(cost::all()).chain(alone)
+    {
         session.register_udf(function);
     }
     for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {

@@ -1,0 +1,102 @@
+WITH ran AS (
+    SELECT
+        g.process_id AS process_id,
+        g.device AS device,
+        g.kind AS kind,
+        g.name_id AS name_id,
+        g.start_nanos AS start_nanos,
+        g.duration_nanos AS duration_nanos,
+        s.divisor AS divisor,
+        s.window_nanos AS window_nanos
+    FROM raw.gpu_activities AS g
+    JOIN step_summary AS s ON s.process_id = g.process_id
+    WHERE g.kind IN ('kernel', 'memcpy', 'memset')
+        AND (s.step_count = 0 OR (g.start_nanos >= s.first_nanos AND g.start_nanos < s.last_nanos))
+),
+families AS (
+    SELECT
+        process_id,
+        device,
+        divisor,
+        window_nanos,
+        family,
+        sum(count) AS count,
+        count(*) AS kernel_names,
+        sum(total_nanos) AS total_nanos,
+        first_value(name ORDER BY total_nanos DESC, name) AS longest_kernel
+    FROM (
+        SELECT
+            *,
+            -- Kernels with few operations for each byte, by the names that PyTorch, cuDNN, Apex and
+            -- Inductor give them. Those over lists of tensors are fused already.
+            CASE
+                WHEN regexp_like(lower(name), 'multi_tensor_apply|gemm|conv2d|wgrad|dgrad_|fprop|attention') THEN NULL
+                WHEN regexp_like(lower(name), 'softmax') THEN 'softmax'
+                WHEN regexp_like(lower(name), 'layer_?norm|batch_?norm|group_?norm|rms_?norm|bn_fw|bn_bw') THEN 'normalization'
+                WHEN regexp_like(lower(name), 'direct_copy|batchedcopy|copy_kernel|tonhwc|tonchw|transpose|permute') THEN 'copy'
+                WHEN regexp_like(lower(name), 'elementwise|pointwise|dropout|^triton_poi') THEN 'elementwise'
+                WHEN regexp_like(lower(name), 'native::reduce_kernel|devicereduce|row_?reduce|^triton_(red|per)') THEN 'reduction'
+            END AS family
+        FROM (
+            SELECT
+                process_id,
+                device,
+                divisor,
+                window_nanos,
+                name(name_id) AS name,
+                count(*) AS count,
+                sum(duration_nanos) AS total_nanos
+            FROM ran
+            WHERE kind = 'kernel'
+            GROUP BY process_id, device, divisor, window_nanos, name_id
+        )
+    )
+    WHERE family IS NOT NULL
+    GROUP BY process_id, device, divisor, window_nanos, family
+),
+busy AS (
+    SELECT
+        process_id,
+        device,
+        union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
+    FROM ran
+    GROUP BY process_id, device
+)
+SELECT
+    CAST(concat(family, ' kernels') AS VARCHAR) AS subject,
+    CAST(CASE
+        WHEN impact_percent > {high_percent} THEN 'high'
+        WHEN impact_percent > {medium_percent} THEN 'medium'
+        ELSE 'low'
+    END AS VARCHAR) AS severity,
+    impact_nanos,
+    impact_percent,
+    -- Two that are fused read and write once what they did twice.
+    impact_nanos / 2 AS gain_nanos,
+    CAST('likely' AS VARCHAR) AS confidence,
+    rank(process_id) AS rank,
+    process_id,
+    device,
+    device_percent,
+    count,
+    kernel_names,
+    mean_nanos,
+    longest_kernel
+FROM (
+    SELECT
+        f.process_id AS process_id,
+        f.device AS device,
+        f.family AS family,
+        f.count AS count,
+        f.kernel_names AS kernel_names,
+        f.longest_kernel AS longest_kernel,
+        CAST(f.total_nanos AS DOUBLE) / f.count AS mean_nanos,
+        CAST(f.total_nanos AS DOUBLE) / f.divisor AS impact_nanos,
+        100 * CAST(f.total_nanos AS DOUBLE) / nullif(f.window_nanos, 0) AS impact_percent,
+        100 * CAST(f.total_nanos AS DOUBLE) / nullif(b.busy_nanos, 0) AS device_percent
+    FROM families AS f
+    JOIN busy AS b ON b.process_id = f.process_id AND b.device = f.device
+)
+WHERE device_percent >= {min_time_percent} AND impact_percent >= {min_percent}
+ORDER BY impact_nanos DESC, subject, process_id, device
+LIMIT 5

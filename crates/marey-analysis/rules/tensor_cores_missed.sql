@@ -1,0 +1,108 @@
+WITH ran AS (
+    SELECT
+        g.process_id AS process_id,
+        g.device AS device,
+        g.kind AS kind,
+        g.name_id AS name_id,
+        g.start_nanos AS start_nanos,
+        g.duration_nanos AS duration_nanos,
+        s.divisor AS divisor,
+        s.window_nanos AS window_nanos
+    FROM raw.gpu_activities AS g
+    JOIN step_summary AS s ON s.process_id = g.process_id
+    WHERE g.kind IN ('kernel', 'memcpy', 'memset')
+        AND (s.step_count = 0 OR (g.start_nanos >= s.first_nanos AND g.start_nanos < s.last_nanos))
+),
+missed AS (
+    SELECT
+        process_id,
+        device,
+        divisor,
+        window_nanos,
+        operation,
+        sum(count) AS count,
+        count(*) AS kernel_names,
+        sum(total_nanos) AS total_nanos,
+        first_value(name ORDER BY total_nanos DESC, name) AS name
+    FROM (
+        SELECT
+            *,
+            CASE
+                WHEN regexp_like(lower(name), 'cudnn|conv|wgrad|dgrad|fprop|winograd') THEN 'convolution'
+                ELSE 'matrix product'
+            END AS operation
+        FROM (
+            SELECT
+                process_id,
+                device,
+                divisor,
+                window_nanos,
+                name(name_id) AS name,
+                count(*) AS count,
+                sum(duration_nanos) AS total_nanos
+            FROM ran
+            WHERE kind = 'kernel'
+            GROUP BY process_id, device, divisor, window_nanos, name_id
+        )
+        -- Kernels of single and half precision that multiply matrices, or windows with images.
+        WHERE regexp_like(lower(name), 'gemm|[sh]cudnn|implicit_convolve|winograd|[dw]grad_engine')
+            -- Of other types; of vectors, Fourier transforms and single channels.
+            AND NOT regexp_like(lower(name), '[dczi]gemm|gemv|double|int8|i8i8|fft|depthwise|f64')
+            -- The instructions of tensor cores, as cuBLAS, cuDNN and CUTLASS name them.
+            AND NOT regexp_like(lower(name), 'tensorop|tensor[0-9]|16816|1688|884|[^x]mma|^mma|warpgroup|tf32|tfloat32|bf16|fp8|e4m3|e5m2')
+    )
+    GROUP BY process_id, device, divisor, window_nanos, operation
+),
+busy AS (
+    SELECT
+        process_id,
+        device,
+        union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
+    FROM ran
+    GROUP BY process_id, device
+)
+SELECT
+    name AS subject,
+    CAST(CASE
+        WHEN impact_percent > {high_percent} THEN 'high'
+        WHEN impact_percent > {medium_percent} THEN 'medium'
+        ELSE 'low'
+    END AS VARCHAR) AS severity,
+    impact_nanos,
+    impact_percent,
+    -- By the published peaks of half precision against single precision without tensor cores.
+    impact_nanos * (1 - 1 / CASE
+        WHEN major = 8 AND minor > 0 THEN 4.0
+        WHEN major >= 11 THEN 4.0
+        ELSE 8.0
+    END) AS gain_nanos,
+    CAST('possible' AS VARCHAR) AS confidence,
+    rank(process_id) AS rank,
+    process_id,
+    device,
+    device_percent,
+    CAST(operation AS VARCHAR) AS operation,
+    count,
+    kernel_names,
+    CAST(concat(major, '.', minor) AS VARCHAR) AS compute_capability
+FROM (
+    SELECT
+        m.process_id AS process_id,
+        m.device AS device,
+        m.operation AS operation,
+        m.name AS name,
+        m.count AS count,
+        m.kernel_names AS kernel_names,
+        CAST(m.total_nanos AS DOUBLE) / m.divisor AS impact_nanos,
+        100 * CAST(m.total_nanos AS DOUBLE) / nullif(m.window_nanos, 0) AS impact_percent,
+        100 * CAST(m.total_nanos AS DOUBLE) / nullif(b.busy_nanos, 0) AS device_percent,
+        TRY_CAST(arg(d.properties, 'computeMajor') AS BIGINT) AS major,
+        TRY_CAST(arg(d.properties, 'computeMinor') AS BIGINT) AS minor
+    FROM missed AS m
+    JOIN busy AS b ON b.process_id = m.process_id AND b.device = m.device
+    JOIN raw.devices AS d ON d.process_id = m.process_id AND d.device = m.device
+    WHERE d.type = 'CUDA'
+)
+WHERE major >= 7 AND device_percent >= {min_time_percent} AND impact_percent >= {min_percent}
+ORDER BY impact_nanos DESC, subject, process_id, device
+LIMIT 5

@@ -1,0 +1,242 @@
+//! Whether a run may pass.
+
+use crate::change::relative_percent;
+use crate::compare::MIN_STEPS;
+use crate::measured::{Known, Measured};
+use crate::stats::{Bootstrap, Interval, Stat};
+
+use super::{Direction, Gate, Outcome, Threshold, Verdict};
+
+/// How conditions are judged.
+///
+/// A false alarm costs more than a regression of a per cent that is found a day later: who is woken for
+/// nothing stops looking. So a condition fails only if that is sure:
+///
+/// 1. A number that is missing on a side that counts, or a statistic of too few steps there, is
+///    *inconclusive*: nothing was judged, so nothing passed. Too few are less than `min_steps`, for a
+///    percentile also less than leave one step beyond it (10 for p90, 100 for p99).
+/// 2. A number that is not beyond the threshold *passes*, wherever its interval reaches.
+/// 3. A number beyond it is a *regression* if its whole interval is beyond: of runs that are at the
+///    threshold exactly, 1 of 40 fails, of those that did not change next to none. Otherwise it is
+///    *inconclusive*: more steps would tell.
+/// 4. What is known of the whole recording only, such as the peak of memory, has no interval and is
+///    judged as it is.
+///
+/// Each condition is judged alone: of ten at their thresholds, one in four runs fails one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judge {
+    /// With fewer steps, a statistic of them is not judged.
+    pub min_steps: usize,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self { min_steps: MIN_STEPS }
+    }
+}
+
+/// What `check` exits with: 0 if all conditions pass, 1 if any is a regression, 3 if none is but some are
+/// inconclusive. 2 is for what cannot be asked.
+pub fn exit_code(verdicts: &[Verdict]) -> u8 {
+    let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
+    if any(Outcome::Regression) {
+        1
+    } else if any(Outcome::Inconclusive) {
+        3
+    } else {
+        0
+    }
+}
+
+impl Judge {
+    /// Judges a run by a condition, against the run before.
+    pub fn judge(self, gate: &Gate, before: &Measured, after: &Measured) -> Verdict {
+        let (before, after) = (before.known(gate.metric), after.known(gate.metric));
+        let mut verdict = Verdict {
+            expression: gate.expression.clone(),
+            metric: gate.metric,
+            before: before.as_ref().map(|known| known.value),
+            after: after.as_ref().map(|known| known.value),
+            change: None,
+            interval: None,
+            threshold: gate.threshold,
+            outcome: Outcome::Inconclusive,
+            why: String::new(),
+        };
+        match self.measure(gate, before.as_ref(), after.as_ref()) {
+            Ok(number) => {
+                verdict.change = Some(number.value);
+                verdict.interval = number.interval;
+                (verdict.outcome, verdict.why) = outcome(gate, &number);
+            }
+            Err(why) => verdict.why = why,
+        }
+        verdict
+    }
+
+    fn measure(
+        self,
+        gate: &Gate,
+        before: Option<&Known>,
+        after: Option<&Known>,
+    ) -> Result<Number, String> {
+        let after = after.ok_or_else(|| format!("{} is not known after", gate.metric))?;
+        self.enough(after, "after")?;
+        let of = |change: fn(f64, f64) -> f64, before: &Known| {
+            let value = change(before.value, after.value);
+            Number { value, interval: interval(before, after, change) }
+        };
+        if let Threshold::Value(_) = gate.threshold {
+            return Ok(of(|_before, after| after, after));
+        }
+        let before = before.ok_or_else(|| format!("{} is not known before", gate.metric))?;
+        self.enough(before, "before")?;
+        Ok(match gate.threshold {
+            Threshold::Percent(_) => of(relative_percent, before),
+            _ => of(|before, after| after - before, before),
+        })
+    }
+
+    fn enough(self, known: &Known, side: &str) -> Result<(), String> {
+        let Some((stat, steps)) = &known.steps else { return Ok(()) };
+        let (count, needed) = (steps.len(), stat.steps_needed(self.min_steps));
+        let whats_short = || format!("{stat} needs {needed} steps, and there are {count} {side}");
+        (count >= needed).then_some(()).ok_or_else(whats_short)
+    }
+}
+
+/// What is held against a threshold.
+struct Number {
+    value: f64,
+    interval: Option<Interval>,
+}
+
+fn interval(before: &Known, after: &Known, change: fn(f64, f64) -> f64) -> Option<Interval> {
+    let ((stat, before), (_, after)): (&(Stat, Vec<f64>), _) =
+        (before.steps.as_ref()?, after.steps.as_ref()?);
+    Bootstrap::new(before, after).resampled(*stat).interval(change)
+}
+
+fn outcome(gate: &Gate, number: &Number) -> (Outcome, String) {
+    let threshold = gate.threshold.number();
+    let is_beyond = |value: f64| match gate.direction {
+        Direction::Above => value > threshold,
+        Direction::Below => value < threshold,
+    };
+    let word = match gate.direction {
+        Direction::Above => "above",
+        Direction::Below => "below",
+    };
+    if !is_beyond(number.value) {
+        return (Outcome::Pass, format!("not {word} the threshold"));
+    }
+    match number.interval {
+        None => (Outcome::Regression, format!("{word} the threshold")),
+        Some(Interval { low, high }) if is_beyond(low) && is_beyond(high) => {
+            (Outcome::Regression, format!("{word} the threshold with all of its interval"))
+        }
+        Some(_) => {
+            let why = format!("{word} the threshold, but its interval reaches back: may be chance");
+            (Outcome::Inconclusive, why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::{Metric, Quantity};
+
+    fn run(steps: &[f64], idle_percent: Option<f64>) -> Measured {
+        Measured {
+            step_nanos: steps.to_vec(),
+            scalars: vec![(Metric::percent(Quantity::GpuIdle), idle_percent)],
+            ..Measured::default()
+        }
+    }
+
+    fn outcome_of(gate: &str, before: &Measured, after: &Measured) -> Outcome {
+        Judge::default().judge(&gate.parse().unwrap(), before, after).outcome
+    }
+
+    /// 1 ms, give or take a share.
+    fn steps(count: usize, factor: f64, spread: f64) -> Vec<f64> {
+        let off = |at: usize| spread * ((at * 7 % 11) as f64 / 5.0 - 1.0);
+        (0..count).map(|at| 1e6 * factor * (1.0 + off(at))).collect()
+    }
+
+    #[test]
+    fn only_what_is_sure_fails() {
+        let before = run(&steps(22, 1.0, 0.01), Some(20.0));
+        let slower = run(&steps(22, 1.1, 0.01), Some(31.0));
+        assert_eq!(outcome_of("step_time.p50>+3%", &before, &slower), Outcome::Regression);
+        assert_eq!(outcome_of("step_time.p50>+50us", &before, &slower), Outcome::Regression);
+        assert_eq!(outcome_of("step_time.mean>+10.1%", &before, &slower), Outcome::Pass);
+        assert_eq!(outcome_of("step_time.mean>+9.99%", &before, &slower), Outcome::Inconclusive);
+        assert_eq!(outcome_of("step_time.p50>+3%", &slower, &before), Outcome::Pass);
+        assert_eq!(outcome_of("step_time.p50<-3%", &slower, &before), Outcome::Regression);
+        assert_eq!(outcome_of("step_time.mean>1.05ms", &before, &slower), Outcome::Regression);
+        assert_eq!(outcome_of("step_time.mean>1.099ms", &before, &slower), Outcome::Inconclusive);
+        let scattered = run(&steps(22, 1.1, 0.9), None);
+        assert_eq!(outcome_of("step_time.mean>+3%", &before, &scattered), Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn numbers_of_the_recording_are_judged_as_they_are() {
+        let (before, after) = (run(&[], Some(20.0)), run(&[], Some(31.0)));
+        assert_eq!(outcome_of("gpu_idle.percent>30", &before, &after), Outcome::Regression);
+        assert_eq!(outcome_of("gpu_idle.percent>31", &before, &after), Outcome::Pass);
+        assert_eq!(outcome_of("gpu_idle.percent>+10pp", &before, &after), Outcome::Regression);
+        assert_eq!(outcome_of("gpu_idle.percent>+60%", &before, &after), Outcome::Pass);
+        // What was nothing and is something has grown by more than any share.
+        let none = run(&[], Some(0.0));
+        assert_eq!(outcome_of("gpu_idle.percent>+60%", &none, &after), Outcome::Regression);
+        assert_eq!(outcome_of("gpu_idle.percent>+0%", &none, &none), Outcome::Pass);
+    }
+
+    #[test]
+    fn what_is_missing_is_inconclusive() {
+        let (some, none) = (run(&[], Some(31.0)), run(&[], None));
+        for (gate, before, after, expected) in [
+            ("gpu_idle.percent>+1pp", &some, &none, Outcome::Inconclusive),
+            ("gpu_idle.percent>+1pp", &none, &some, Outcome::Inconclusive),
+            // The run's own number needs no other.
+            ("gpu_idle.percent>30", &none, &some, Outcome::Regression),
+            ("mfu<40", &none, &none, Outcome::Inconclusive),
+        ] {
+            assert_eq!(outcome_of(gate, before, after), expected, "{gate}");
+        }
+        let broken = run(&[f64::NAN; 9], Some(f64::INFINITY));
+        assert_eq!(outcome_of("step_time>+1%", &broken, &broken), Outcome::Inconclusive);
+        assert_eq!(outcome_of("gpu_idle.percent>30", &broken, &broken), Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn few_steps_are_inconclusive() {
+        let (few, many) = (run(&steps(4, 2.0, 0.0), None), run(&steps(20, 1.0, 0.0), None));
+        assert_eq!(outcome_of("step_time>+3%", &many, &few), Outcome::Inconclusive);
+        assert_eq!(outcome_of("step_time>+3%", &few, &many), Outcome::Inconclusive);
+        assert_eq!(outcome_of("step_time.p99>+3%", &many, &many), Outcome::Inconclusive);
+        assert_eq!(outcome_of("step_time.p90>+3%", &many, &many), Outcome::Pass);
+        let judge = Judge { min_steps: 4 };
+        let gate = "step_time.mean>+3%".parse().unwrap();
+        assert_eq!(judge.judge(&gate, &many, &few).outcome, Outcome::Regression);
+        let why = Judge::default().judge(&gate, &many, &few).why;
+        assert_eq!(why, "mean needs 5 steps, and there are 4 after");
+    }
+
+    #[test]
+    fn the_worst_says_how_to_exit() {
+        let gate = "step_time>+3%".parse().unwrap();
+        let verdict = |outcome| {
+            let empty = Measured::default();
+            Verdict { outcome, ..Judge::default().judge(&gate, &empty, &empty) }
+        };
+        let [pass, fail, open] =
+            [Outcome::Pass, Outcome::Regression, Outcome::Inconclusive].map(verdict);
+        assert_eq!(exit_code(&[]), 0);
+        assert_eq!(exit_code(std::slice::from_ref(&pass)), 0);
+        assert_eq!(exit_code(&[pass.clone(), open.clone()]), 3);
+        assert_eq!(exit_code(&[open, fail, pass]), 1);
+    }
+}

@@ -1,0 +1,272 @@
+//! Conditions from their text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::metric::{Metric, Quantity};
+use marey_query::near::nearest;
+
+use super::units::units;
+use super::{Direction, Gate, Threshold};
+
+/// Why a text is no condition, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("bad condition `{expression}`, column {column}: {problem}")]
+pub struct ParseError {
+    /// The text.
+    pub expression: String,
+    /// The first letter that is wrong, counted from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// There is no `>` and no `<`.
+    NoComparison,
+    /// A comparison that there is not, such as `>=`.
+    Comparison,
+    /// No metric has this name.
+    UnknownMetric {
+        /// The name.
+        name: String,
+        /// Names like it.
+        near: Vec<String>,
+    },
+    /// The metric has no such statistic.
+    UnknownStatistic {
+        /// The metric.
+        metric: &'static str,
+        /// The statistic.
+        name: String,
+        /// Names like it.
+        near: Vec<String>,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// There is no number where one belongs.
+    NoNumber,
+    /// The metric is not counted in this unit.
+    Unit {
+        /// The metric.
+        metric: String,
+        /// What was written.
+        unit: String,
+        /// What can be.
+        known: Vec<&'static str>,
+    },
+    /// Per cent of nothing: a share of what is no share, without a sign.
+    PercentOfNothing {
+        /// The metric.
+        metric: String,
+        /// What was probably meant.
+        meant: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoComparison => {
+                f.write_str("`>` or `<` is missing; write METRIC>THRESHOLD in quotes, as in 'step_time.p50>+3%'")
+            }
+            Self::Comparison => f.write_str("only `>` and `<` compare"),
+            Self::UnknownMetric { name, near } => {
+                write!(f, "no metric `{name}`{}; there are ", DidYouMean(near))?;
+                f.write_str(&Quantity::names().collect::<Vec<_>>().join(", "))
+            }
+            Self::UnknownStatistic { metric, name, near, known } => {
+                write!(f, "`{metric}` has no `{name}`{}; ", DidYouMean(near))?;
+                write!(f, "there are {}", known.join(", "))?;
+                let of_steps = known.iter().any(|name| name == "p90");
+                f.write_str(if of_steps { ", and every other of p1 to p99" } else { "" })
+            }
+            Self::NoNumber => f.write_str("a number belongs here, as in +3%, +2ms or 30"),
+            Self::Unit { metric, unit, known } => {
+                let known: Vec<_> = known.iter().filter(|unit| !unit.is_empty()).copied().collect();
+                match (unit.as_str(), known.is_empty()) {
+                    ("", _) => write!(f, "`{metric}` needs a unit: {}", known.join(", ")),
+                    (_, true) => write!(f, "`{metric}` is a count and has no unit"),
+                    _ => write!(f, "`{metric}` is not in `{unit}` but in {}", known.join(", ")),
+                }
+            }
+            Self::PercentOfNothing { metric, meant } => {
+                write!(f, "`{metric}` is no share; for a change by so much, write `{meant}`")
+            }
+        }
+    }
+}
+
+struct DidYouMean<'a>(&'a [String]);
+
+impl fmt::Display for DidYouMean<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.0.iter().enumerate() {
+            write!(f, "{} `{name}`", if at == 0 { "; did you mean" } else { " or" })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Gate {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        parse(text).map_err(|(at, problem)| ParseError {
+            expression: text.to_owned(),
+            column: text.get(..at).unwrap_or(text).chars().count() + 1,
+            problem,
+        })
+    }
+}
+
+/// A problem and the byte at which it begins.
+type Misplaced = (usize, Problem);
+
+fn parse(text: &str) -> Result<Gate, Misplaced> {
+    let operator =
+        text.find(['>', '<', '=']).ok_or((text.trim_end().len(), Problem::NoComparison))?;
+    let direction = match &text[operator..=operator] {
+        ">" => Direction::Above,
+        "<" => Direction::Below,
+        _ => return Err((operator, Problem::Comparison)),
+    };
+    let metric = metric(text, operator)?;
+    let rest = &text[operator + 1..];
+    let start = text.len() - rest.trim_start().len();
+    if rest.starts_with(['=', '>', '<']) {
+        return Err((operator + 1, Problem::Comparison));
+    }
+    let threshold = threshold(text[start..].trim_end(), metric)
+        .map_err(|(at, problem)| (start + at, problem))?;
+    Ok(Gate { expression: text.trim().to_owned(), metric, direction, threshold })
+}
+
+fn metric(text: &str, end: usize) -> Result<Metric, Misplaced> {
+    let name = text[..end].trim();
+    let start = text.len() - text.trim_start().len();
+    let (name, summary) = match name.split_once('.') {
+        Some((name, summary)) => (name, Some((name.len() + 1, summary))),
+        None => (name, None),
+    };
+    let quantity = Quantity::parse(name).ok_or_else(|| {
+        let names: Vec<String> = Quantity::names().map(str::to_owned).collect();
+        let near = nearest(name, &names);
+        (start.min(end), Problem::UnknownMetric { name: name.to_owned(), near })
+    })?;
+    let Some((at, summary)) = summary else { return Ok(quantity.usual()) };
+    Metric::of(quantity, summary).ok_or_else(|| {
+        let known: Vec<String> = quantity.summaries().collect();
+        let near = nearest(summary, &known);
+        let (metric, name) = (quantity.name(), summary.to_owned());
+        (start + at, Problem::UnknownStatistic { metric, name, near, known })
+    })
+}
+
+fn threshold(text: &str, metric: Metric) -> Result<Threshold, Misplaced> {
+    let is_change = text.starts_with(['+', '-']);
+    let sign = usize::from(is_change);
+    let is_of_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let digits = text[sign..].find(|letter| !is_of_number(letter)).unwrap_or(text.len() - sign);
+    let (number, unit) = text.split_at(sign + digits);
+    let number: f64 = number.parse().map_err(|_not_a_number| (0, Problem::NoNumber))?;
+    if !number.is_finite() {
+        return Err((0, Problem::NoNumber));
+    }
+    let place = text.len() - unit.trim_start().len();
+    let unit = unit.trim_start();
+    if is_change && unit == "%" {
+        return Ok(Threshold::Percent(number));
+    }
+    let units = units(metric.unit(), is_change);
+    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        let metric = metric.to_string();
+        if unit == "%" {
+            return Err((place, Problem::PercentOfNothing { metric, meant: format!("+{text}") }));
+        }
+        let mut known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        if is_change {
+            known.insert(0, "%");
+        }
+        return Err((place, Problem::Unit { metric, unit: unit.to_owned(), known }));
+    };
+    let number = number * scale;
+    Ok(if is_change { Threshold::Change(number) } else { Threshold::Value(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (String, Direction, Threshold) {
+        let gate: Gate = text.parse().unwrap();
+        (gate.metric.to_string(), gate.direction, gate.threshold)
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        use Direction::{Above, Below};
+        use Threshold::{Change, Percent, Value};
+        for (text, metric, direction, threshold) in [
+            ("step_time.p50>+3%", "step_time.p50", Above, Percent(3.0)),
+            ("step_time.p99>+2ms", "step_time.p99", Above, Change(2e6)),
+            ("gpu_idle.percent>30", "gpu_idle.percent", Above, Value(30.0)),
+            ("gpu_idle.percent>30%", "gpu_idle.percent", Above, Value(30.0)),
+            ("gpu_idle.percent > +5 pp", "gpu_idle.percent", Above, Change(5.0)),
+            ("gpu_memory.peak>+100MB", "gpu_memory.peak", Above, Change(1e8)),
+            ("gpu_memory>1.5GiB", "gpu_memory.peak", Above, Value(1.5 * 1024_f64.powi(3))),
+            ("gpu_memory.growth>10MB", "gpu_memory.growth", Above, Value(1e7)),
+            ("gpu_memory.growing>0", "gpu_memory.growing", Above, Value(0.0)),
+            ("exposed_communication.mean>+5%", "exposed_communication.mean", Above, Percent(5.0)),
+            ("mfu.percent<-2%", "mfu.percent", Below, Percent(-2.0)),
+            ("mfu<40", "mfu.percent", Below, Value(40.0)),
+            (" step_time > 20 µs ", "step_time.p50", Above, Value(2e4)),
+            ("steps<10", "steps.count", Below, Value(10.0)),
+            ("step_time.median>+.5%", "step_time.p50", Above, Percent(0.5)),
+        ] {
+            assert_eq!(read(text), (metric.to_owned(), direction, threshold), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_where_and_what_there_is() {
+        for (text, column, part) in [
+            (
+                "step_tme.p50>+3%",
+                1,
+                "did you mean `step_time` or `steps`; there are steps, total_time",
+            ),
+            ("  stp>3", 3, "no metric `stp`"),
+            ("", 1, "`>` or `<` is missing"),
+            ("step_time.p50", 14, "'step_time.p50>+3%'"),
+            ("step_time.p50>=3ms", 15, "only `>` and `<`"),
+            ("step_time=3ms", 10, "only `>` and `<`"),
+            (
+                "step_time.max>3ms",
+                11,
+                "has no `max`; there are p50, mean, p90, p99, and every other",
+            ),
+            ("gpu_memory.peek>3MB", 12, "did you mean `peak`; there are peak, growth, growing"),
+            ("step_time.p50>", 15, "a number belongs here"),
+            ("step_time.p50>fast", 15, "a number belongs here"),
+            ("step_time.p50>+-3%", 15, "a number belongs here"),
+            ("step_time.p50>1.2.3ms", 15, "a number belongs here"),
+            ("step_time.p50>30", 17, "needs a unit: ns, us"),
+            ("step_time.p50>+3", 17, "needs a unit: %, ns"),
+            ("step_time.p50>+3MB", 17, "is not in `MB` but in %, ns"),
+            ("step_time.p50>3%", 16, "write `+3%`"),
+            ("kernel_launches>3ms", 18, "is a count and has no unit"),
+            ("gpu_idle.percent>+5", 20, "needs a unit: %, pp"),
+            ("µµ>3", 1, "no metric `µµ`"),
+            (">3", 1, "no metric ``"),
+        ] {
+            let error = text.parse::<Gate>().unwrap_err();
+            assert_eq!(error.column, column, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Units in which thresholds are written.
+
+use crate::metric::Unit;
+
+const TIMES: [(&str, f64); 6] =
+    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+
+const SIZES: [(&str, f64); 9] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+];
+
+const SHARES: [(&str, f64); 2] = [("", 1.0), ("%", 1.0)];
+const POINTS: [(&str, f64); 1] = [("pp", 1.0)];
+const COUNTS: [(&str, f64); 1] = [("", 1.0)];
+
+/// What numbers of a unit may be written in, and how much each is. Changes of shares are in points, as
+/// `%` there is of what was before.
+pub(super) const fn units(unit: Unit, is_change: bool) -> &'static [(&'static str, f64)] {
+    match unit {
+        Unit::Nanos => &TIMES,
+        Unit::Bytes | Unit::BytesPerStep => &SIZES,
+        Unit::Percent if is_change => &POINTS,
+        Unit::Percent => &SHARES,
+        Unit::Count | Unit::Flag => &COUNTS,
+    }
+}

@@ -1,0 +1,114 @@
+//! The numbers of a run that it is compared by.
+
+use marey_query::sql::SqlError;
+
+use crate::ask::{Cell, Questions, Rows, each};
+use crate::measured::{Kernel, Measured, Operation};
+use crate::metric::{Metric, Quantity, Summary};
+use crate::rule::Thresholds;
+use crate::rules;
+use crate::stats::theil_sen;
+
+/// The queries, in the order in which their rows are read.
+const QUERIES: [&str; 7] = [
+    include_str!("../compare/steps.sql"),
+    include_str!("../compare/devices.sql"),
+    include_str!("../compare/launches.sql"),
+    include_str!("../compare/recording.sql"),
+    include_str!("../compare/memory.sql"),
+    include_str!("../compare/operations.sql"),
+    include_str!("../compare/kernels.sql"),
+];
+
+/// Quantities of devices, and the columns that have them for a step and for the whole recording.
+const DEVICES: [(Quantity, &str, &str); 6] = [
+    (Quantity::GpuBusy, "busy_nanos", "busy"),
+    (Quantity::GpuIdle, "idle_nanos", "idle"),
+    (Quantity::GpuCompute, "compute_nanos", "compute"),
+    (Quantity::GpuCopies, "memory_nanos", "memory"),
+    (Quantity::Communication, "communication_nanos", "communication"),
+    (Quantity::ExposedCommunication, "exposed_communication_nanos", "exposed_communication"),
+];
+
+impl Measured {
+    /// Measures a run that is called so.
+    pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
+        let answers = each(&QUERIES, |sql| questions.ask(sql, None))?;
+        let [steps, devices, launches, recording, memory, operations, kernels] =
+            <[Rows; 7]>::try_from(answers).unwrap_or_default();
+        let mut series: Vec<(Quantity, Vec<f64>)> = DEVICES
+            .iter()
+            .map(|(quantity, column, _)| (*quantity, numbers(&devices, column)))
+            .collect();
+        series.push((Quantity::KernelLaunches, numbers(&launches, "launch_count")));
+        Ok(Self {
+            name,
+            step_nanos: numbers(&steps, "step_nanos"),
+            series,
+            scalars: scalars(questions, &devices, &recording, &memory)?,
+            operations: operations.rows.iter().map(|row| operation(&operations, row)).collect(),
+            kernels: kernels.rows.iter().map(|row| kernel(&kernels, row)).collect(),
+        })
+    }
+}
+
+fn scalars(
+    questions: &Questions<'_>,
+    devices: &Rows,
+    recording: &Rows,
+    memory: &Rows,
+) -> Result<Vec<(Metric, Option<f64>)>, SqlError> {
+    let of_recording = |column| recording.column(column).next().and_then(Cell::number);
+    let metric = |quantity, summary| Metric { quantity, summary };
+    let peak_bytes = of_recording("peak_bytes");
+    let mut scalars = vec![
+        (metric(Quantity::TotalTime, Summary::Total), of_recording("total_nanos")),
+        (metric(Quantity::GpuMemory, Summary::Peak), peak_bytes),
+        (Quantity::Mfu.usual(), of_recording("mfu_percent")),
+    ];
+    if peak_bytes.is_some() {
+        let held: Vec<(f64, f64)> = (0_u32..)
+            .zip(numbers(memory, "allocated_bytes"))
+            .map(|(step, bytes)| (f64::from(step), bytes))
+            .collect();
+        let grows = !rules::MEMORY_LEAK.find(questions, &Thresholds::default())?.is_empty();
+        scalars.push((metric(Quantity::GpuMemory, Summary::Growth), theil_sen(&held)));
+        scalars.push((metric(Quantity::GpuMemory, Summary::Growing), Some(f64::from(grows))));
+    }
+    let steps_nanos: f64 = numbers(devices, "duration_nanos").iter().sum();
+    for (quantity, of_step, of_all) in DEVICES {
+        let share = if steps_nanos > 0.0 {
+            Some(numbers(devices, of_step).iter().sum::<f64>() / steps_nanos)
+        } else {
+            of_recording(of_all)
+        };
+        scalars.push((Metric::percent(quantity), share.map(|share| 100.0 * share)));
+    }
+    Ok(scalars)
+}
+
+fn operation(rows: &Rows, row: &[Cell]) -> Operation {
+    Operation {
+        path: rows.cell(row, "path").text().split('/').map(str::to_owned).collect(),
+        kind: rows.cell(row, "kind").text().to_owned(),
+        count: number(rows.cell(row, "count")),
+        total_nanos: number(rows.cell(row, "total_nanos")),
+        self_nanos: number(rows.cell(row, "self_nanos")),
+    }
+}
+
+fn kernel(rows: &Rows, row: &[Cell]) -> Kernel {
+    Kernel {
+        name: rows.cell(row, "name").text().to_owned(),
+        count: number(rows.cell(row, "count")),
+        total_nanos: number(rows.cell(row, "total_nanos")),
+    }
+}
+
+fn numbers(rows: &Rows, column: &str) -> Vec<f64> {
+    rows.column(column).map(number).collect()
+}
+
+fn number(cell: &Cell) -> f64 {
+    cell.number().unwrap_or(f64::NAN)
+}

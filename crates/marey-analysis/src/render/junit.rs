@@ -1,0 +1,111 @@
+//! `JUnit`'s XML, which CI servers read: a test case for each condition.
+//!
+//! A regression is a failure, what is inconclusive is skipped; the numbers are properties. There is no
+//! standard, only what Ant once wrote and what servers take.
+
+use std::fmt::Write;
+
+use crate::gate::{Outcome, Verdict};
+
+use super::show;
+
+/// The verdicts on a run as a document of XML 1.0 in UTF-8.
+pub fn junit(before: &str, after: &str, verdicts: &[Verdict]) -> String {
+    let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\"",
+        verdicts.len(),
+        count(Outcome::Regression),
+        count(Outcome::Inconclusive),
+    );
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    push(&mut out, format_args!("  <testsuite name=\"marey check\" {counts} time=\"0\">\n"));
+    properties(&mut out, "    ", &[("before", before.into()), ("after", after.into())]);
+    for verdict in verdicts {
+        case(&mut out, verdict);
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+fn case(out: &mut String, verdict: &Verdict) {
+    let name = escaped(&verdict.expression);
+    push(
+        out,
+        format_args!("    <testcase classname=\"marey.check\" name=\"{name}\" time=\"0\">\n"),
+    );
+    let unit = verdict.metric.unit();
+    let judged = |number| show::judged(verdict, number);
+    let numbers = [
+        ("metric", verdict.metric.to_string()),
+        ("before", show::value(verdict.before, unit)),
+        ("after", show::value(verdict.after, unit)),
+        ("judged", judged(verdict.change)),
+        ("interval", show::interval(verdict.interval, judged)),
+        ("outcome", verdict.outcome.to_string()),
+    ];
+    properties(out, "      ", &numbers);
+    let [.., (_, before), (_, after), (_, value), (_, interval), _] = &numbers;
+    let why = &verdict.why;
+    let text = format!("before {before}, after {after}; judged {value}, 95 % interval {interval}");
+    let (why, text) = (escaped(why), escaped(&text));
+    match verdict.outcome {
+        Outcome::Pass => {}
+        Outcome::Regression => push(
+            out,
+            format_args!("      <failure message=\"{why}\" type=\"regression\">{text}</failure>\n"),
+        ),
+        Outcome::Inconclusive => {
+            push(out, format_args!("      <skipped message=\"inconclusive: {why}\"/>\n"));
+        }
+    }
+    out.push_str("    </testcase>\n");
+}
+
+fn properties(out: &mut String, indent: &str, properties: &[(&str, String)]) {
+    push(out, format_args!("{indent}<properties>\n"));
+    for (name, value) in properties {
+        let value = escaped(value);
+        push(out, format_args!("{indent}  <property name=\"{name}\" value=\"{value}\"/>\n"));
+    }
+    push(out, format_args!("{indent}</properties>\n"));
+}
+
+#[expect(clippy::let_underscore_must_use, reason = "a String takes everything")]
+fn push(out: &mut String, text: std::fmt::Arguments) {
+    let _ = out.write_fmt(text);
+}
+
+/// A text as it may stand between quotes and between tags. What XML 1.0 cannot say is left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            '\t' => out.push_str("&#9;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {}
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_xml_means_something_by_is_escaped() {
+        assert_eq!(
+            escaped("a<b> & 'c' \"d\"\n"),
+            "a&lt;b&gt; &amp; &apos;c&apos; &quot;d&quot;&#10;"
+        );
+        assert_eq!(escaped("\u{0}\u{1b}[31m\u{85}x\u{ffff}"), "[31mx");
+    }
+}

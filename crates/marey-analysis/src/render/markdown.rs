@@ -1,0 +1,109 @@
+//! A comment for a pull request, in GitHub's Markdown.
+
+use std::fmt::Write;
+
+use crate::compare::{Change, Comparison, Significance};
+use crate::gate::{Outcome, Verdict};
+use crate::metric::Better;
+
+use super::show;
+
+/// What a comparison came to: verdicts first, if there are any, then the numbers.
+pub fn markdown(comparison: &Comparison, verdicts: &[Verdict]) -> String {
+    let (before, after) = (escaped(&comparison.before), escaped(&comparison.after));
+    let mut out = format!("### marey: {after} against {before}\n\n");
+    if !verdicts.is_empty() {
+        let rows = verdicts.iter().map(judged);
+        let heads = ["verdict", "condition", "before", "after", "judged", "95 % interval", "why"];
+        table(&mut out, &heads, rows);
+        out.push('\n');
+    }
+    let heads = ["metric", "before", "after", "change", "%", "95 % interval", "significant"];
+    table(&mut out, &heads, comparison.metrics.iter().map(compared));
+    out
+}
+
+fn judged(verdict: &Verdict) -> [String; 7] {
+    let sign = match verdict.outcome {
+        Outcome::Pass => "✅",
+        Outcome::Regression => "❌",
+        Outcome::Inconclusive => "❔",
+    };
+    let unit = verdict.metric.unit();
+    let show = |number| show::judged(verdict, number);
+    [
+        format!("{sign} {}", verdict.outcome),
+        escaped(&verdict.expression),
+        show::value(verdict.before, unit),
+        show::value(verdict.after, unit),
+        show(verdict.change),
+        show::interval(verdict.interval, show),
+        escaped(&verdict.why),
+    ]
+}
+
+fn compared(row: &Change) -> [String; 7] {
+    let unit = row.metric.unit();
+    let way = row.change.map_or(0.0, |change| match row.metric.better() {
+        Better::Lower => change,
+        Better::Higher => -change,
+        Better::Neither => 0.0,
+    });
+    let significant = match row.significance {
+        Significance::Yes if way > 0.0 => "yes, worse",
+        Significance::Yes if way < 0.0 => "yes, better",
+        Significance::Yes => "yes",
+        Significance::No => "no",
+        Significance::Unknown => "unknown",
+    };
+    [
+        escaped(&row.metric.title()),
+        show::value(row.before, unit),
+        show::value(row.after, unit),
+        show::change(row.change, unit),
+        show::percent(row.change_percent),
+        show::interval(row.interval_percent, show::percent),
+        significant.into(),
+    ]
+}
+
+#[expect(clippy::let_underscore_must_use, reason = "a String takes everything")]
+fn table<const N: usize>(
+    out: &mut String,
+    heads: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) {
+    let _ = writeln!(out, "| {} |\n|{}", heads.join(" | "), " --- |".repeat(N));
+    for row in rows {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+}
+
+/// A text that means nothing but itself, in a cell of a table too. Lines become one.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '|' | '`' | '*' | '_' | '~' | '[' | ']' | '#' | '!' | '$' => {
+                out.extend(['\\', letter]);
+            }
+            letter if letter.is_control() => out.push(' '),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn texts_do_not_break_out_of_their_cells() {
+        assert_eq!(escaped("a|b`c`\n<b>*x*"), "a\\|b\\`c\\` &lt;b&gt;\\*x\\*");
+        assert_eq!(escaped("\\|"), "\\\\\\|");
+    }
+}

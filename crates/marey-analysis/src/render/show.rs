@@ -1,0 +1,93 @@
+//! Numbers with their units.
+
+use marey_model::quantity::{Nanos, Real, Size};
+
+use crate::gate::{Threshold, Verdict};
+use crate::metric::Unit;
+use crate::stats::Interval;
+
+/// What stands for a number that is not known.
+pub(super) const UNKNOWN: &str = "–";
+
+/// A number of a metric.
+pub fn value(number: Option<f64>, unit: Unit) -> String {
+    let Some(number) = number else { return UNKNOWN.into() };
+    match unit {
+        Unit::Count => Real(number).to_string(),
+        Unit::Nanos => Nanos(number).to_string(),
+        Unit::Bytes => size(number),
+        Unit::BytesPerStep => format!("{}/step", size(number)),
+        Unit::Percent => format!("{number:.1} %"),
+        Unit::Flag => if number > 0.0 { "yes" } else { "no" }.into(),
+    }
+}
+
+/// A change of a metric, with its sign.
+pub fn change(number: Option<f64>, unit: Unit) -> String {
+    let Some(number) = number else { return UNKNOWN.into() };
+    match unit {
+        Unit::Flag => match number.total_cmp(&0.0) {
+            std::cmp::Ordering::Equal => "same",
+            std::cmp::Ordering::Greater => "now",
+            std::cmp::Ordering::Less => "no more",
+        }
+        .into(),
+        Unit::Percent => format!("{number:+.1} pp"),
+        _ => signed(number, &value(Some(number), unit)),
+    }
+}
+
+/// A change in per cent of what was before.
+pub fn percent(number: Option<f64>) -> String {
+    match number {
+        None => UNKNOWN.into(),
+        Some(number) if number.is_infinite() => if number > 0.0 { "+∞" } else { "-∞" }.into(),
+        Some(number) => format!("{number:+.1} %"),
+    }
+}
+
+/// From where to where something lies.
+pub fn interval(interval: Option<Interval>, end: impl Fn(Option<f64>) -> String) -> String {
+    interval.map_or(UNKNOWN.into(), |Interval { low, high }| {
+        format!("{} to {}", end(Some(low)), end(Some(high)))
+    })
+}
+
+/// What was held against a verdict's threshold, or an end of its interval.
+pub fn judged(verdict: &Verdict, number: Option<f64>) -> String {
+    match verdict.threshold {
+        Threshold::Value(_) => value(number, verdict.metric.unit()),
+        Threshold::Change(_) => change(number, verdict.metric.unit()),
+        Threshold::Percent(_) => percent(number),
+    }
+}
+
+fn signed(number: f64, shown: &str) -> String {
+    if number > 0.0 { format!("+{shown}") } else { shown.to_owned() }
+}
+
+fn size(bytes: f64) -> String {
+    let sign = if bytes < 0.0 { "-" } else { "" };
+    format!("{sign}{}", Size(bytes.abs() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_units_and_changes_have_signs() {
+        assert_eq!(value(Some(1.5e6), Unit::Nanos), "1.50 ms");
+        assert_eq!(change(Some(1.5e6), Unit::Nanos), "+1.50 ms");
+        assert_eq!(change(Some(-1.5e6), Unit::Nanos), "-1.50 ms");
+        assert_eq!(change(Some(-2e6), Unit::BytesPerStep), "-2.00 MB/step");
+        assert_eq!(change(Some(0.0), Unit::Bytes), "0 B");
+        assert_eq!(change(Some(2.0), Unit::Percent), "+2.0 pp");
+        assert_eq!(change(Some(1.0), Unit::Flag), "now");
+        assert_eq!(value(Some(1.0), Unit::Flag), "yes");
+        assert_eq!(value(None, Unit::Count), "–");
+        assert_eq!(percent(Some(f64::INFINITY)), "+∞");
+        let between = Some(Interval { low: -1.0, high: 2.0 });
+        assert_eq!(interval(between, percent), "-1.0 % to +2.0 %");
+    }
+}

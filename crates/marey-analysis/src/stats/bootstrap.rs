@@ -1,0 +1,226 @@
+//! How far a difference between two samples can be trusted.
+//!
+//! The percentile bootstrap (Efron 1979): both samples are drawn anew, with repetition, many times; the
+//! change is computed each time, and the middle 95 % of what comes out is the interval. Three things are
+//! different from the textbook's, each for what steps are like:
+//!
+//! - **Steps are drawn in blocks of neighbours.** A step is like the one before it (caches, clocks that
+//!   throttle, a loader that falls behind), and steps drawn one by one would look more certain than they
+//!   are. Blocks have n^(1/3) steps (Künsch 1989; the order is that of Hall, Horowitz and Jing 1995) and
+//!   go on at the first step after the last, so that every step is drawn as often (Politis and Romano
+//!   1992).
+//! - **Few blocks widen the interval**: the percentile is that which Student's t says of so many blocks
+//!   (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, expanded percentiles).
+//! - **The numbers are drawn by a seed made of the sample**, so the same sample is drawn the same way, on
+//!   whichever side it stands: answers repeat, two same samples do not differ, and a comparison the other
+//!   way around has the interval the other way around.
+//!
+//! Of 95 %, simulated pairs without a difference have it within the interval: independent steps, normal or
+//! log-normal, 94 to 99 %; steps with a correlation of 0.5 from one to the next 90 to 96 % from 10 steps on, where
+//! blocks of one step have 68 to 90 %. Of 5 correlated steps it is 81 % for means: no method knows from
+//! 5 what it never saw.
+//!
+//! Of 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. Beyond 20,000 steps fewer resamples are
+//! drawn, at least 400: a million steps take seconds.
+
+use super::blocks::Blocks;
+use super::describe::Stat;
+
+/// How often a sample is drawn anew.
+pub const RESAMPLES: usize = 2_000;
+/// Beyond [`RESAMPLES`] × 20,000 values, fewer resamples are drawn.
+const MAX_DRAWS: usize = 40_000_000;
+/// That many are enough to tell where 2.5 % of them end.
+const MIN_RESAMPLES: usize = 400;
+
+/// Two numbers, the lower one first, between which a value lies in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in it; its ends do.
+    pub fn contains(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// Two samples, and what else they might have been.
+pub struct Bootstrap {
+    before: Blocks,
+    after: Blocks,
+    resamples: usize,
+    /// How many of the lowest and of the highest are left out.
+    outside: usize,
+}
+
+impl Bootstrap {
+    /// Of two samples, in the order in which they were measured.
+    pub fn new(before: &[f64], after: &[f64]) -> Self {
+        let longest = before.len().max(after.len()).max(1);
+        let resamples = (MAX_DRAWS / longest).clamp(MIN_RESAMPLES, RESAMPLES);
+        let blocks = blocks_of(before.len()).min(blocks_of(after.len()));
+        Self {
+            before: Blocks::new(before, block_length(before.len())),
+            after: Blocks::new(after, block_length(after.len())),
+            resamples,
+            outside: (tail(blocks) * resamples as f64) as usize,
+        }
+    }
+
+    /// The statistic of what the samples might have been.
+    pub fn resampled(&self, stat: Stat) -> Resampled {
+        let before = self.before.resampled(stat, self.resamples);
+        let after = self.after.resampled(stat, self.resamples);
+        Resampled { pairs: before.into_iter().zip(after).collect(), outside: self.outside }
+    }
+}
+
+/// A statistic of two samples, each drawn anew many times.
+pub struct Resampled {
+    /// Before and after.
+    pairs: Vec<(f64, f64)>,
+    outside: usize,
+}
+
+impl Resampled {
+    /// Where `change(before, after)` lies in 95 of 100 cases. `None` if a sample is empty or the change
+    /// is no number.
+    pub fn interval(&self, change: impl Fn(f64, f64) -> f64) -> Option<Interval> {
+        let changes = self.pairs.iter().map(|&(before, after)| change(before, after));
+        let mut changes: Vec<f64> = changes.collect();
+        if changes.is_empty() || changes.iter().any(|change| change.is_nan()) {
+            return None;
+        }
+        // Single ones, as many from each end, and nothing in between: so it is the same both ways.
+        changes.sort_unstable_by(f64::total_cmp);
+        let last = changes.len() - 1;
+        Some(Interval { low: changes[self.outside], high: changes[last - self.outside] })
+    }
+}
+
+fn block_length(steps: usize) -> usize {
+    (steps as f64).cbrt().round().max(1.0) as usize
+}
+
+fn blocks_of(steps: usize) -> usize {
+    steps.div_ceil(block_length(steps))
+}
+
+/// The share of resamples to leave out at each end: 2.5 %, less for few blocks.
+fn tail(blocks: usize) -> f64 {
+    if blocks < 2 {
+        return 0.0;
+    }
+    let blocks = blocks as f64;
+    normal_below(-(blocks / (blocks - 1.0)).sqrt() * student(blocks - 1.0))
+}
+
+/// The 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5. It is 3 % too low for three
+/// blocks, where all resamples are inside in any case.
+fn student(freedom: f64) -> f64 {
+    let normal = 1.959_963_985_f64;
+    let square = normal * normal;
+    let first = normal * (square + 1.0) / 4.0;
+    let second = normal * ((5.0 * square + 16.0) * square + 3.0) / 96.0;
+    let third = normal * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0;
+    normal + (first + (second + third / freedom) / freedom) / freedom
+}
+
+/// The share of a normal distribution below a value that is not above 0: Abramowitz and Stegun 7.1.26,
+/// to 1.5e-7.
+fn normal_below(value: f64) -> f64 {
+    let size = -value / std::f64::consts::SQRT_2;
+    let near = 1.0 / (1.0 + 0.327_591_1 * size);
+    let terms = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
+    let sum = terms.iter().fold(0.0, |sum, term| (sum + term) * near);
+    0.5 * sum * (-size * size).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::split_mix::SplitMix64;
+    use super::*;
+
+    /// Normal steps of 100 ± 5, each with so much of the one before.
+    fn steps(numbers: &mut SplitMix64, count: usize, like_before: f64) -> Vec<f64> {
+        let mut uniform = || (numbers.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut normal =
+            || (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        let mut off = normal();
+        let fresh = (1.0 - like_before * like_before).sqrt();
+        let step = |_| {
+            off = like_before * off + fresh * normal();
+            100.0 + 5.0 * off
+        };
+        (0..count).map(step).collect()
+    }
+
+    #[test]
+    fn in_95_of_100_cases_the_interval_has_the_truth() {
+        let mut numbers = SplitMix64::new(7);
+        // The truth is a fall by 100 - 95 = 5 %: 0.95 of the same steps.
+        for (like_before, least) in [(0.0, 0.92), (0.5, 0.86)] {
+            for (count, stat) in [(10, Stat::Mean), (20, Stat::Percentile(50)), (60, Stat::Mean)] {
+                let trials = 200;
+                let has_truth = |_: &usize| {
+                    let before = steps(&mut numbers, count, like_before);
+                    let after = steps(&mut numbers, count, like_before);
+                    let after: Vec<f64> = after.iter().map(|step| step * 0.95).collect();
+                    let bootstrap = Bootstrap::new(&before, &after);
+                    let interval =
+                        bootstrap.resampled(stat).interval(|before, after| after / before - 1.0);
+                    interval.unwrap().contains(-0.05)
+                };
+                let share = (0..trials).filter(has_truth).count() as f64 / trials as f64;
+                assert!(share >= least, "{count} {stat} {like_before}: {share}");
+                assert!(like_before > 0.0 || share < 1.0, "{count} {stat}: as wide as can be");
+            }
+        }
+    }
+
+    #[test]
+    fn tails_are_those_of_students_t() {
+        // scipy.stats: norm.cdf(-sqrt(n / (n - 1)) * t.ppf(0.975, n - 1))
+        for (blocks, expected) in [(5, 0.000_954_1), (10, 0.008_551), (50, 0.021_179)] {
+            let found = tail(blocks);
+            assert!((found / expected - 1.0).abs() < 0.03, "{blocks}: {found}");
+        }
+        assert_eq!(tail(1), 0.0);
+    }
+
+    #[test]
+    fn the_same_sample_is_drawn_the_same_way() {
+        let mut numbers = SplitMix64::new(1);
+        let (a, b) = (steps(&mut numbers, 30, 0.0), steps(&mut numbers, 40, 0.0));
+        let difference = |before: f64, after: f64| after - before;
+        for stat in [Stat::Mean, Stat::Percentile(50), Stat::Percentile(90)] {
+            let interval =
+                |a: &[f64], b: &[f64]| Bootstrap::new(a, b).resampled(stat).interval(difference);
+            assert_eq!(interval(&a, &a), Some(Interval { low: 0.0, high: 0.0 }));
+            let (there, back) = (interval(&a, &b).unwrap(), interval(&b, &a).unwrap());
+            assert_eq!((there.low, there.high), (-back.high, -back.low));
+        }
+        // Another is drawn in another way, even one that goes with it.
+        let more: Vec<f64> = a.iter().map(|step| step * 1.1).collect();
+        let width = Bootstrap::new(&a, &more).resampled(Stat::Mean).interval(|a, b| b / a).unwrap();
+        assert!(width.high - width.low > 0.01);
+        assert_eq!(Bootstrap::new(&a, &[]).resampled(Stat::Mean).interval(difference), None);
+    }
+
+    #[test]
+    fn ten_thousand_steps_are_quick() {
+        let mut numbers = SplitMix64::new(3);
+        let (a, b) = (steps(&mut numbers, 10_000, 0.5), steps(&mut numbers, 10_000, 0.5));
+        let start = std::time::Instant::now();
+        let bootstrap = Bootstrap::new(&a, &b);
+        for stat in [Stat::Mean, Stat::Percentile(50), Stat::Percentile(90)] {
+            assert!(bootstrap.resampled(stat).interval(|a, b| b / a).is_some());
+        }
+        println!("three statistics of 10,000 steps: {:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,70 @@
+//! How fast something grows, whatever single values do.
+
+use super::describe::median;
+
+/// So many values are compared pair by pair: 499,500 slopes.
+const MAX_EXACT: usize = 1_000;
+
+/// The slope of the line through (x, y) points: the median of the slopes of all pairs (Theil 1950, Sen,
+/// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). Up to 29 % of the points
+/// may lie anywhere. Pairs with the same x have none. `None` without two different x.
+///
+/// More than 1,000 points are put into 1,000 bins of equally many neighbours in x, each with the
+/// medians of its points, so the answer is that of the whole line and takes `n log n`.
+pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
+    let binned;
+    let points = if points.len() > MAX_EXACT {
+        binned = bins(points);
+        &binned
+    } else {
+        points
+    };
+    let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
+    for (at, (x, y)) in points.iter().enumerate() {
+        let later = points[at + 1..].iter().filter(|(other, _)| other.total_cmp(x).is_ne());
+        slopes.extend(later.map(|(other_x, other_y)| (other_y - y) / (other_x - x)));
+    }
+    median(&slopes)
+}
+
+fn bins(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted = points.to_vec();
+    sorted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+    let edge = |bin: usize| bin * sorted.len() / MAX_EXACT;
+    let bins = (0..MAX_EXACT).map(|bin| &sorted[edge(bin)..edge(bin + 1)]);
+    let middle = |bin: &[(f64, f64)], part: fn(&(f64, f64)) -> f64| {
+        median(&bin.iter().map(part).collect::<Vec<_>>())
+    };
+    bins.filter_map(|bin| Some((middle(bin, |point| point.0)?, middle(bin, |point| point.1)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::theil_sen;
+
+    #[test]
+    fn outliers_do_not_turn_the_line() {
+        let mut points: Vec<_> =
+            (0..21).map(|x| (f64::from(x), 3.0 * f64::from(x) + 1.0)).collect();
+        assert_eq!(theil_sen(&points), Some(3.0));
+        points[20].1 = 1e9;
+        points[0].1 = -1e9;
+        assert_eq!(theil_sen(&points), Some(3.0));
+    }
+
+    #[test]
+    fn many_points_are_binned() {
+        let line = |x: u32| (f64::from(x), 0.5 * f64::from(x));
+        let slope = theil_sen(&(0..100_001).rev().map(line).collect::<Vec<_>>()).unwrap();
+        assert!((slope - 0.5).abs() < 1e-9, "{slope}");
+    }
+
+    #[test]
+    fn a_line_needs_two_places() {
+        assert_eq!(theil_sen(&[]), None);
+        assert_eq!(theil_sen(&[(1.0, 1.0)]), None);
+        assert_eq!(theil_sen(&[(1.0, 1.0), (1.0, 2.0)]), None);
+        assert_eq!(theil_sen(&[(1.0, 1.0), (1.0, 2.0), (2.0, 2.0)]), Some(0.5));
+    }
+}

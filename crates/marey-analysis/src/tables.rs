@@ -1,0 +1,196 @@
+//! Comparisons and verdicts as tables: for Python, for JSON, and for whoever reads Arrow.
+
+use crate::ask::Cell;
+use crate::compare::{Category, Change, Comparison, Difference, Reason, Rename, Significance};
+use crate::gate::Verdict;
+use crate::metric::Unit;
+use crate::stats::Interval;
+use crate::table::{Columns, Kind, Table};
+
+const METRICS: &Columns = &[
+    ("metric", Kind::Text),
+    ("title", Kind::Text),
+    ("unit", Kind::Text),
+    ("before", Kind::Real),
+    ("after", Kind::Real),
+    ("change", Kind::Real),
+    ("change_low", Kind::Real),
+    ("change_high", Kind::Real),
+    ("change_percent", Kind::Real),
+    ("low_percent", Kind::Real),
+    ("high_percent", Kind::Real),
+    ("significant", Kind::Text),
+];
+
+const OPERATIONS: &Columns = &[
+    ("path", Kind::Text),
+    ("name", Kind::Text),
+    ("kind", Kind::Text),
+    ("category", Kind::Text),
+    ("count_category", Kind::Text),
+    ("before_count", Kind::Real),
+    ("after_count", Kind::Real),
+    ("before_nanos", Kind::Real),
+    ("after_nanos", Kind::Real),
+    ("before_self_nanos", Kind::Real),
+    ("after_self_nanos", Kind::Real),
+    ("change_nanos", Kind::Real),
+    ("change_percent", Kind::Real),
+];
+
+const RENAMES: &Columns =
+    &[("what", Kind::Text), ("before", Kind::Text), ("after", Kind::Text), ("reason", Kind::Text)];
+
+const VERDICTS: &Columns = &[
+    ("expression", Kind::Text),
+    ("outcome", Kind::Text),
+    ("metric", Kind::Text),
+    ("unit", Kind::Text),
+    ("before", Kind::Real),
+    ("after", Kind::Real),
+    ("judged", Kind::Real),
+    ("judged_low", Kind::Real),
+    ("judged_high", Kind::Real),
+    ("threshold", Kind::Real),
+    ("why", Kind::Text),
+];
+
+/// The numbers of both runs, a row each. Intervals are of 95 %.
+pub fn of_metrics(comparison: &Comparison) -> Table {
+    Table { columns: METRICS, rows: comparison.metrics.iter().map(metric).collect() }
+}
+
+/// What the host did in a step, a row for each path and kind, what changed most first.
+pub fn of_operations(comparison: &Comparison) -> Table {
+    Table { columns: OPERATIONS, rows: comparison.operations.iter().map(difference).collect() }
+}
+
+/// What devices did for a step, a row for each kernel, what changed most first.
+pub fn of_kernels(comparison: &Comparison) -> Table {
+    Table { columns: OPERATIONS, rows: comparison.kernels.iter().map(difference).collect() }
+}
+
+/// What may be one under two names.
+pub fn of_renames(comparison: &Comparison) -> Table {
+    let of = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
+        let row = |rename: &Rename| {
+            let path = |at: usize| text(&differences[at].path.join("/"));
+            vec![text(what), path(rename.before), path(rename.after), text(reason(rename.reason))]
+        };
+        renames.iter().map(row).collect()
+    };
+    let mut rows = of("operation", &comparison.operations, &comparison.renamed_operations);
+    rows.extend(of("kernel", &comparison.kernels, &comparison.renamed_kernels));
+    Table { columns: RENAMES, rows }
+}
+
+/// What became of conditions, a row each. The interval is of what was judged.
+pub fn of_verdicts(verdicts: &[Verdict]) -> Table {
+    Table { columns: VERDICTS, rows: verdicts.iter().map(verdict).collect() }
+}
+
+fn metric(row: &Change) -> Vec<Cell> {
+    let [low, high] = ends(row.interval);
+    let [low_percent, high_percent] = ends(row.interval_percent);
+    vec![
+        text(&row.metric.to_string()),
+        text(&row.metric.title()),
+        text(unit(row.metric.unit())),
+        real(row.before),
+        real(row.after),
+        real(row.change),
+        low,
+        high,
+        real(row.change_percent),
+        low_percent,
+        high_percent,
+        text(match row.significance {
+            Significance::Yes => "yes",
+            Significance::No => "no",
+            Significance::Unknown => "unknown",
+        }),
+    ]
+}
+
+fn difference(row: &Difference) -> Vec<Cell> {
+    let (before, after) = (row.before.as_ref(), row.after.as_ref());
+    vec![
+        text(&row.path.join("/")),
+        text(row.path.last().map_or("", String::as_str)),
+        text(&row.kind),
+        text(row.category.as_str()),
+        text(row.count_category.as_str()),
+        real(before.map(|side| side.count)),
+        real(after.map(|side| side.count)),
+        real(before.map(|side| side.total_nanos)),
+        real(after.map(|side| side.total_nanos)),
+        real(before.map(|side| side.self_nanos)),
+        real(after.map(|side| side.self_nanos)),
+        Cell::Real(row.change_nanos()),
+        Cell::Real(row.change_percent()),
+    ]
+}
+
+fn verdict(verdict: &Verdict) -> Vec<Cell> {
+    let [low, high] = ends(verdict.interval);
+    vec![
+        text(&verdict.expression),
+        text(&verdict.outcome.to_string()),
+        text(&verdict.metric.to_string()),
+        text(unit(verdict.metric.unit())),
+        real(verdict.before),
+        real(verdict.after),
+        real(verdict.change),
+        low,
+        high,
+        Cell::Real(verdict.threshold.number()),
+        text(&verdict.why),
+    ]
+}
+
+impl Category {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Increased => "increased",
+            Self::Decreased => "decreased",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// Why two may be one, in words.
+pub const fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::SamePlace => "same place and contents",
+        Reason::SimilarName => "similar name",
+        Reason::PartOfName => "one name is part of the other",
+        Reason::SameFunction => "same function",
+        Reason::SameNameInside => "same name inside what may be renamed",
+    }
+}
+
+const fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Count => "count",
+        Unit::Nanos => "ns",
+        Unit::Bytes => "bytes",
+        Unit::BytesPerStep => "bytes per step",
+        Unit::Percent => "percent",
+        Unit::Flag => "flag",
+    }
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+fn real(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Null, Cell::Real)
+}
+
+fn ends(interval: Option<Interval>) -> [Cell; 2] {
+    [real(interval.map(|interval| interval.low)), real(interval.map(|interval| interval.high))]
+}

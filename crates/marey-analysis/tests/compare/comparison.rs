@@ -1,0 +1,218 @@
+//! What is told of two runs, by example.
+
+use marey_analysis::compare::{
+    Category, Comparison, Reason, Rename, Significance, Tolerance, compare,
+};
+use marey_analysis::measured::{Kernel, Measured, Operation};
+use marey_analysis::metric::{Metric, Quantity, Summary};
+
+/// Operations of lines `path count total_us`, with the parts of a path between slashes.
+fn operations(text: &str) -> Vec<Operation> {
+    let operation = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let nanos = words[2].parse::<f64>().unwrap() * 1e3;
+        Operation {
+            path: words[0].split('/').map(str::to_owned).collect(),
+            kind: "operator".into(),
+            count: words[1].parse().unwrap(),
+            total_nanos: nanos,
+            self_nanos: nanos,
+        }
+    };
+    text.lines().filter(|line| !line.trim().is_empty()).map(operation).collect()
+}
+
+fn of_operations(before: &str, after: &str) -> Comparison {
+    let run = |text| Measured { operations: operations(text), ..Measured::default() };
+    compare(&run(before), &run(after), Tolerance::default())
+}
+
+fn of_kernels(before: &[&str], after: &[&str]) -> Comparison {
+    let run = |names: &[&str]| Measured {
+        kernels: names
+            .iter()
+            .map(|name| Kernel { name: (*name).into(), count: 2.0, total_nanos: 1e4 })
+            .collect(),
+        ..Measured::default()
+    };
+    compare(&run(before), &run(after), Tolerance::default())
+}
+
+/// `before -> after: reason` of each pair, sorted.
+fn renamed(comparison: &Comparison) -> Vec<String> {
+    let of = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
+        let line = |rename: &Rename| {
+            let (before, after) = (
+                differences[rename.before].path.join("/"),
+                differences[rename.after].path.join("/"),
+            );
+            format!("{before} -> {after}: {:?}", rename.reason)
+        };
+        renames.iter().map(line).collect::<Vec<_>>()
+    };
+    let mut lines = of(&comparison.operations, &comparison.renamed_operations);
+    lines.extend(of(&comparison.kernels, &comparison.renamed_kernels));
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_table_has_what_prism_tells_and_whether_it_is_more_than_chance() {
+    let run = |name: &str, factor: f64, peak| Measured {
+        name: name.into(),
+        step_nanos: (0..20).map(|at| factor * (1e6 + f64::from(at % 3) * 1e3)).collect(),
+        scalars: vec![
+            (Metric { quantity: Quantity::TotalTime, summary: Summary::Total }, Some(factor * 2e7)),
+            (Quantity::GpuMemory.usual(), peak),
+            (Metric::percent(Quantity::GpuIdle), None),
+        ],
+        series: vec![(Quantity::ExposedCommunication, vec![factor * 1e5; 20])],
+        ..Measured::default()
+    };
+    let (before, after) = (run("a", 1.0, Some(1e9)), run("b", 1.1, None));
+    let comparison = compare(&before, &after, Tolerance::default());
+    let names: Vec<String> = comparison.metrics.iter().map(|row| row.metric.to_string()).collect();
+    assert_eq!(
+        names,
+        [
+            "steps.count",
+            "total_time.total",
+            "step_time.mean",
+            "step_time.p50",
+            "step_time.p90",
+            "gpu_memory.peak",
+            "gpu_memory.growing",
+            "exposed_communication.mean",
+        ]
+    );
+    let row =
+        |name: &str| comparison.metrics.iter().find(|row| row.metric.to_string() == name).unwrap();
+    let steps = row("steps.count");
+    assert_eq!((steps.before, steps.after, steps.change), (Some(20.0), Some(20.0), Some(0.0)));
+    let median = row("step_time.p50");
+    assert_eq!(median.before, Some(1.001e6));
+    assert!((median.change_percent.unwrap() - 10.0).abs() < 1e-9);
+    assert!(median.interval_percent.unwrap().contains(10.0));
+    assert_eq!(median.significance, Significance::Yes);
+    assert_eq!(row("total_time.total").significance, Significance::Unknown);
+    let peak = row("gpu_memory.peak");
+    assert_eq!((peak.before, peak.after, peak.change_percent), (Some(1e9), None, None));
+    // The same each step: certain.
+    let exposed = row("exposed_communication.mean").interval_percent.unwrap();
+    assert!((exposed.low - 10.0).abs() < 1e-9 && (exposed.high - 10.0).abs() < 1e-9);
+}
+
+#[test]
+fn few_steps_say_nothing_about_chance() {
+    let run = |steps: usize| Measured { step_nanos: vec![1.0; steps], ..Measured::default() };
+    let significance = |before, after| {
+        let comparison = compare(&run(before), &run(after), Tolerance::default());
+        [2, 4].map(|at| comparison.metrics[at].significance)
+    };
+    assert_eq!(significance(4, 20), [Significance::Unknown; 2]);
+    assert_eq!(significance(5, 20), [Significance::No, Significance::Unknown]);
+    assert_eq!(significance(10, 20), [Significance::No; 2]);
+}
+
+#[test]
+fn operations_are_matched_by_path() {
+    let comparison = of_operations(
+        "a 1 100\na/x 2 50\nb/x 1 10\ngone 1 7",
+        "a 1 104\na/x 1 10\nb/x 1 30\nnew 1 9\nnew 1 1",
+    );
+    let rows: Vec<_> = comparison
+        .operations
+        .iter()
+        .map(|row| (row.path.join("/"), row.category, row.count_category, row.change_nanos()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("a/x".to_owned(), Category::Decreased, Category::Decreased, -4e4),
+            ("b/x".to_owned(), Category::Increased, Category::Unchanged, 2e4),
+            ("new".to_owned(), Category::Added, Category::Added, 1e4),
+            ("gone".to_owned(), Category::Removed, Category::Removed, -7e3),
+            ("a".to_owned(), Category::Unchanged, Category::Unchanged, 4e3),
+        ]
+    );
+    assert_eq!(comparison.operations[0].change_percent(), -80.0);
+    assert_eq!(comparison.operations[2].after.as_ref().unwrap().count, 2.0);
+    assert_eq!(comparison.operations[2].change_percent(), f64::INFINITY);
+}
+
+#[test]
+fn what_may_have_been_renamed_is_suggested_with_a_reason() {
+    let lines = |before, after| renamed(&of_operations(before, after));
+    assert_eq!(
+        lines("m 1 9\nm/linear 2 50\nm/rest 1 5", "m 1 9\nm/linear_fp8 2 30\nm/rest 1 5"),
+        ["m/linear -> m/linear_fp8: PartOfName"]
+    );
+    assert_eq!(lines("attention 2 50", "attentive 3 50"), ["attention -> attentive: SimilarName"]);
+    // With another parent, or far more often, it is another.
+    assert!(lines("m 1 9\nn 1 9\nm/linear 2 50", "m 1 9\nn 1 9\nn/linears 2 50").is_empty());
+    assert!(lines("q\u{e9} 1 1\nlinear 2 50", "q\u{e9} 1 1\nlinears 9 50").is_empty());
+    // Namespaces alone make no names alike.
+    assert!(lines("k 1 1\naten::mm 2 50", "aten::gelu 2 900\nk 1 1").is_empty());
+    // What is inside goes with it.
+    assert_eq!(
+        lines(
+            "Encoder 1 90\nEncoder/mm 2 50\nEncoder/mm/k 2 50",
+            "Encoders 1 90\nEncoders/mm 9 50\nEncoders/mm/k 9 50"
+        ),
+        [
+            "Encoder -> Encoders: PartOfName",
+            "Encoder/mm -> Encoders/mm: SameNameInside",
+            "Encoder/mm/k -> Encoders/mm/k: SameNameInside",
+        ]
+    );
+    assert_eq!(
+        lines("x 1 1\nBlock 3 50\nBlock/q 1 1", "x 1 1\nLayer 3 500\nLayer/q 1 1"),
+        ["Block -> Layer: SamePlace", "Block/q -> Layer/q: SameNameInside"]
+    );
+    assert!(lines("x 1 1\nBlock 3 50", "Layer 3 50\nx 1 1").is_empty());
+    assert!(lines("Block 3 50", "Layer 3 500").is_empty());
+    assert!(lines("Block 3 50", "Layer 4 50").is_empty());
+    // Each is in one pair, the likest first.
+    assert_eq!(
+        lines("forward_a 1 5\nforward_b 1 5", "forward_ab 1 5"),
+        ["forward_a -> forward_ab: PartOfName"]
+    );
+}
+
+#[test]
+fn kernels_are_matched_by_name_and_suggested_by_function() {
+    let comparison = of_kernels(
+        &["void gemm<float, 128>(float*)", "_ZN2at4fillIfEEvi", "triton_poi_fused_add_0", "same"],
+        &[
+            "void gemm<half, 256>(half*)",
+            "void at::fill<double>(int)",
+            "triton_poi_fused_add_7",
+            "same",
+        ],
+    );
+    assert_eq!(
+        renamed(&comparison),
+        [
+            "_ZN2at4fillIfEEvi -> void at::fill<double>(int): SameFunction",
+            "triton_poi_fused_add_0 -> triton_poi_fused_add_7: SameFunction",
+            "void gemm<float, 128>(float*) -> void gemm<half, 256>(half*): SameFunction",
+        ]
+    );
+    let same = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
+    assert_eq!(same.category, Category::Unchanged);
+    // Kernels have no place of which to be the next.
+    assert!(of_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
+    assert!(Reason::SameFunction > Reason::SimilarName);
+}
+
+#[test]
+fn ten_thousand_new_names_take_no_time() {
+    let names = |prefix: &str| -> String {
+        let lines = (0..10_000).map(|at| format!("{prefix}{at:05}x 1 {at}"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let start = std::time::Instant::now();
+    let comparison = of_operations(&names("alpha"), &names("gamma"));
+    assert_eq!(comparison.operations.len(), 20_000);
+    println!("20,000 orphans: {:?}", start.elapsed());
+}

@@ -1,0 +1,195 @@
+//! What holds of all runs.
+
+use std::collections::BTreeSet;
+
+use marey_analysis::compare::{Category, Comparison, Difference, Rename, Tolerance, compare};
+use marey_analysis::gate::{Gate, Judge, Outcome};
+use marey_analysis::measured::{Kernel, Measured, Operation};
+use marey_analysis::metric::{Metric, Quantity};
+use marey_analysis::stats::{Stat, mad, median, percentile, theil_sen};
+use proptest::prelude::*;
+
+/// A tree in which all that is above a place is there too.
+fn tree() -> impl Strategy<Value = Vec<Operation>> {
+    let word = prop_oneof!["[ab]{1,3}", Just("linear".into()), Just("linear_fp8".to_owned())];
+    let path = prop::collection::vec(word, 1..4);
+    prop::collection::vec((path, 1..4_u8, 0.0..1e6), 0..12).prop_map(|places| {
+        let mut seen = BTreeSet::new();
+        let mut operations = Vec::new();
+        for (path, count, nanos) in places {
+            for depth in 1..=path.len() {
+                if seen.insert(path[..depth].to_vec()) {
+                    operations.push(Operation {
+                        path: path[..depth].to_vec(),
+                        kind: "operator".into(),
+                        count: f64::from(count),
+                        total_nanos: nanos,
+                        self_nanos: nanos,
+                    });
+                }
+            }
+        }
+        operations
+    })
+}
+
+fn kernels() -> impl Strategy<Value = Vec<Kernel>> {
+    let name = "(void )?(gemm|relu|softmax)(<[ab]{1,2}>)?(_[0-9])?";
+    prop::collection::btree_map(name, (1..4_u8, 0.0..1e6), 0..6).prop_map(|kernels| {
+        let kernel =
+            |(name, (count, total_nanos))| Kernel { name, count: f64::from(count), total_nanos };
+        kernels.into_iter().map(kernel).collect()
+    })
+}
+
+fn run() -> impl Strategy<Value = Measured> {
+    let steps = prop::collection::vec(prop_oneof![0.0..1e9, Just(0.0), Just(5e5)], 0..40);
+    let scalar = prop::option::of(prop_oneof![-1e6..1e9, Just(0.0)]);
+    (steps.clone(), steps, scalar, tree(), kernels()).prop_map(
+        |(step_nanos, idle, peak, operations, kernels)| Measured {
+            name: "run".into(),
+            step_nanos,
+            series: vec![(Quantity::GpuIdle, idle)],
+            scalars: vec![
+                (Quantity::GpuMemory.usual(), peak),
+                (Metric::percent(Quantity::GpuIdle), peak),
+            ],
+            operations,
+            kernels,
+        },
+    )
+}
+
+/// The same the other way around.
+fn mirrored(category: Category) -> Category {
+    match category {
+        Category::Added => Category::Removed,
+        Category::Removed => Category::Added,
+        Category::Increased => Category::Decreased,
+        Category::Decreased => Category::Increased,
+        Category::Unchanged => Category::Unchanged,
+    }
+}
+
+type Row<'a> = (&'a [String], Option<&'a Operation>, Option<&'a Operation>, Category, Category);
+
+fn row(row: &Difference) -> Row<'_> {
+    let Difference { path, before, after, category, count_category, .. } = row;
+    (path, before.as_ref(), after.as_ref(), *category, *count_category)
+}
+
+fn rows(differences: &[Difference]) -> Vec<Row<'_>> {
+    differences.iter().map(row).collect()
+}
+
+fn pairs<'a>(
+    differences: &'a [Difference],
+    renames: &[Rename],
+) -> BTreeSet<(&'a [String], &'a [String], String)> {
+    let pair = |rename: &Rename| {
+        let path = |at: usize| &*differences[at].path;
+        (path(rename.before), path(rename.after), format!("{:?}", rename.reason))
+    };
+    renames.iter().map(pair).collect()
+}
+
+fn lists(comparison: &Comparison) -> [(&[Difference], &[Rename]); 2] {
+    [
+        (&comparison.operations, &comparison.renamed_operations),
+        (&comparison.kernels, &comparison.renamed_kernels),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_run_does_not_differ_from_itself(run in run()) {
+        let comparison = compare(&run, &run, Tolerance { percent: 0.0, nanos: 0.0 });
+        for row in &comparison.metrics {
+            prop_assert!(row.change.is_none_or(|change| change == 0.0), "{row:?}");
+            let none = |interval: marey_analysis::stats::Interval| interval.low == 0.0 && interval.high == 0.0;
+            prop_assert!(row.interval.is_none_or(none) && row.interval_percent.is_none_or(none), "{row:?}");
+        }
+        for (differences, renames) in lists(&comparison) {
+            prop_assert!(renames.is_empty());
+            for row in differences {
+                prop_assert_eq!((row.category, row.count_category), (Category::Unchanged, Category::Unchanged));
+            }
+        }
+    }
+
+    #[test]
+    fn the_other_way_around_all_is_the_other_way_around(a in run(), b in run()) {
+        let (there, back) = (compare(&a, &b, Tolerance::default()), compare(&b, &a, Tolerance::default()));
+        prop_assert_eq!(there.metrics.len(), back.metrics.len());
+        for (there, back) in there.metrics.iter().zip(&back.metrics) {
+            prop_assert_eq!((there.metric, there.before, there.after), (back.metric, back.after, back.before));
+            prop_assert_eq!(there.change, back.change.map(|change| -change));
+            prop_assert_eq!(there.significance, back.significance);
+            let ends = there.interval.map(|interval| (interval.low, interval.high));
+            prop_assert_eq!(ends, back.interval.map(|interval| (-interval.high, -interval.low)));
+        }
+        for ((there, renamed), (back, renamed_back)) in lists(&there).into_iter().zip(lists(&back)) {
+            let turned: Vec<Row> = rows(back)
+                .into_iter()
+                .map(|(path, before, after, time, count)| (path, after, before, mirrored(time), mirrored(count)))
+                .collect();
+            prop_assert_eq!(rows(there), turned);
+            let turned: BTreeSet<_> =
+                pairs(back, renamed_back).into_iter().map(|(before, after, why)| (after, before, why)).collect();
+            prop_assert_eq!(pairs(there, renamed), turned);
+        }
+    }
+
+    #[test]
+    fn renames_pair_what_one_side_lacks_once(a in run(), b in run()) {
+        for (differences, renames) in lists(&compare(&a, &b, Tolerance::default())) {
+            let mut seen = BTreeSet::new();
+            for Rename { before, after, .. } in renames {
+                prop_assert_eq!(differences[*before].category, Category::Removed);
+                prop_assert_eq!(differences[*after].category, Category::Added);
+                prop_assert!(seen.insert(before) && seen.insert(after));
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_run_is_no_regression(
+        run in run(),
+        metric in prop::sample::select(vec!["step_time", "step_time.p90", "step_time.mean", "gpu_idle.p75", "gpu_memory"]),
+        threshold in 0.0..20.0,
+        is_above: bool,
+    ) {
+        let sign = if is_above { ">+" } else { "<-" };
+        let gate: Gate = format!("{metric}{sign}{threshold}%").parse().map_err(|error| TestCaseError::fail(format!("{error}")))?;
+        prop_assert_ne!(Judge::default().judge(&gate, &run, &run).outcome, Outcome::Regression);
+    }
+
+    #[test]
+    fn any_text_is_a_condition_or_an_error(text in ".*") {
+        let _read: Result<Gate, _> = text.parse();
+    }
+
+    #[test]
+    fn whatever_looks_like_a_condition_is_one_or_an_error(
+        text in "[ ]?(step_time|gpu_memory|mfu|µ)?[.]?(p[0-9]{1,4}|peak|mean)?[ ]?[<>=]{0,2}[ ]?[-+]?[0-9.]{0,5}[ ]?(%|ms|pp|MB|µs|é)?"
+    ) {
+        match text.parse::<Gate>() {
+            Ok(gate) => prop_assert!(gate.threshold.number().is_finite()),
+            Err(error) => prop_assert!(error.column <= text.chars().count() + 1 && !error.to_string().is_empty()),
+        }
+    }
+
+    #[test]
+    fn statistics_stay_within_their_sample(sample in prop::collection::vec(-1e9..1e9, 1..50), percent in 0.0..100.0) {
+        let least = sample.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = sample.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        for value in [percentile(&sample, percent), median(&sample), Stat::Mean.of(&sample)].into_iter().flatten() {
+            prop_assert!(least - 1.0 <= value && value <= most + 1.0);
+        }
+        prop_assert!(mad(&sample).is_some_and(|mad| 0.0 <= mad && mad <= most - least));
+        let line: Vec<(f64, f64)> = sample.iter().enumerate().map(|(at, _)| (at as f64, 2.0 * at as f64)).collect();
+        prop_assert_eq!(theil_sen(&line), (line.len() > 1).then_some(2.0));
+    }
+}

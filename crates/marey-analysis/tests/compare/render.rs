@@ -1,0 +1,70 @@
+//! Answers as they are written.
+
+use std::path::Path;
+
+use marey_analysis::compare::{Tolerance, compare};
+use marey_analysis::gate::{Judge, Verdict, exit_code};
+use marey_analysis::measured::Measured;
+use marey_analysis::metric::{Metric, Quantity};
+use marey_analysis::render::{junit, markdown};
+
+fn runs() -> (Measured, Measured) {
+    let run = |name: &str, factor: f64, idle| Measured {
+        name: name.into(),
+        step_nanos: (0..20).map(|at| factor * (1e6 + f64::from(at % 3) * 1e3)).collect(),
+        scalars: vec![(Metric::percent(Quantity::GpuIdle), Some(idle))],
+        ..Measured::default()
+    };
+    (run("main|`x`", 1.0, 20.0), run("pull <1> & \"2\"\u{1b}", 1.1, 31.0))
+}
+
+fn verdicts() -> Vec<Verdict> {
+    let (before, after) = runs();
+    ["step_time.p50>+3%", "gpu_idle.percent>35", "mfu<-2%"]
+        .map(|gate| Judge::default().judge(&gate.parse().unwrap(), &before, &after))
+        .into()
+}
+
+/// `tests/test_junit.py` reads it with a parser of XML.
+#[test]
+fn ci_servers_get_a_document() {
+    let (before, after) = runs();
+    let document = junit(&before.name, &after.name, &verdicts());
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("junit.xml"), &document).unwrap();
+    assert!(document.contains("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""));
+    assert_eq!(exit_code(&verdicts()), 1);
+}
+
+#[test]
+fn pull_requests_get_verdicts_and_numbers() {
+    let (before, after) = runs();
+    let text = markdown(&compare(&before, &after, Tolerance::default()), &verdicts());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "### marey: pull &lt;1&gt; &amp; \"2\"  against main\\|\\`x\\`");
+    assert_eq!(lines[2], "| verdict | condition | before | after | judged | 95 % interval | why |");
+    assert!(
+        lines[4].starts_with(
+            "| ❌ regression | step\\_time.p50&gt;+3% | 1.00 ms | 1.10 ms | +10.0 % | +10.0 % to +10.0 % |"
+        ),
+        "{}",
+        lines[4]
+    );
+    assert_eq!(
+        lines[5],
+        "| ✅ pass | gpu\\_idle.percent&gt;35 | 20.0 % | 31.0 % | 31.0 % | – | not above the threshold |"
+    );
+    assert_eq!(
+        lines[6],
+        "| ❔ inconclusive | mfu&lt;-2% | – | – | – | – | mfu.percent is not known after |"
+    );
+    assert_eq!(lines[8], "| metric | before | after | change | % | 95 % interval | significant |");
+    assert_eq!(lines[10], "| total steps | 20 | 20 | 0 | +0.0 % | – | unknown |");
+    assert!(lines[13].starts_with("| step time, p50 | 1.00 ms | 1.10 ms | +100 µs | +10.0 % |"));
+    assert!(lines[13].ends_with("| yes, worse |"));
+    assert_eq!(
+        lines.last(),
+        Some(&"| GPU idle, percent | 20.0 % | 31.0 % | +11.0 pp | +55.0 % | – | unknown |")
+    );
+    let bare = markdown(&compare(&before, &after, Tolerance::default()), &[]);
+    assert!(bare.lines().nth(2).is_some_and(|line| line.starts_with("| metric |")));
+}

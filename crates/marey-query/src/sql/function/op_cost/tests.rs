@@ -1,0 +1,223 @@
+//! Costs of operators as their shapes stand in real traces.
+
+use proptest::prelude::*;
+
+use super::{bytes, flops};
+
+/// The arguments of a span, as the profiler writes them.
+fn args(dims: &str, types: &str, concrete: &str) -> String {
+    format!(
+        r#"{{"Fwd thread id":0,"Input Dims":{dims},"Input type":{types},"Concrete Inputs":{concrete}}}"#
+    )
+}
+
+/// Of floats; FLOP and bytes.
+fn cost(operator: &str, dims: &str, concrete: &str) -> (Option<f64>, Option<f64>) {
+    let types = format!("[{}]", ["\"float\""; 12].join(", "));
+    let args = args(dims, &types, concrete);
+    (flops(operator, &args), bytes(operator, &args))
+}
+
+#[test]
+fn products_of_matrices() {
+    let cases = [
+        // As recorded on an A100 and an MI250.
+        ("aten::mm", "[[98304, 50], [50, 15]]", 147_456_000.0, 25_562_040.0),
+        ("aten::bmm", "[[1024, 96, 647], [1024, 647, 30]]", 3_816_161_280.0, 345_710_592.0),
+        ("aten::addmm", "[[256], [1024, 1440], [1440, 256], [], []]", 754_974_720.0, 8_422_400.0),
+        ("aten::linear", "[[5,128],[128,128],[128]]", 163_840.0, 71_168.0),
+        ("aten::matmul", "[[1024, 96, 50], [50, 15]]", 147_456_000.0, 25_562_040.0),
+        // The same by hand for what those traces do not have.
+        ("aten::baddbmm", "[[2,3,5],[2,3,4],[2,4,5],[],[]]", 240.0, 496.0),
+        ("aten::matmul", "[[7,1,2,3],[5,3,4]]", 1680.0, 1528.0),
+        ("aten::matmul", "[[3],[3]]", 6.0, 28.0),
+        ("aten::mv", "[[2,3],[3]]", 12.0, 44.0),
+        ("aten::mm", "[[0,3],[3,4]]", 0.0, 48.0),
+        ("aten::linear", "[[2,6,3],[4,3]]", 288.0, 384.0),
+    ];
+    for (operator, dims, flops, bytes) in cases {
+        assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)), "{operator} {dims}");
+    }
+}
+
+#[test]
+fn convolutions_follow_from_their_numbers() {
+    // ResNet-50's first one: 64 windows of 3 x 7 x 7 at 112 x 112 places of 32 images.
+    let dims = "[[32,3,224,224],[64,3,7,7],[],[],[],[],[],[],[]]";
+    let concrete = r#"["","","","[2, 2]","[3, 3]","[1, 1]","False","[0, 0]","1"]"#;
+    let places = 32.0 * 112.0 * 112.0;
+    let forward = 2.0 * places * 64.0 * 3.0 * 49.0;
+    let moved = 4.0 * (32.0 * 3.0 * 224.0 * 224.0 + 64.0 * 147.0 + 64.0 * places);
+    for operator in ["aten::convolution", "aten::_convolution", "aten::conv2d"] {
+        assert_eq!(cost(operator, dims, concrete), (Some(forward), Some(moved)), "{operator}");
+    }
+    let of_cudnn = r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#;
+    assert_eq!(cost("aten::cudnn_convolution", dims, of_cudnn), (Some(forward), Some(moved)));
+
+    let backward = "[[32,64,112,112],[32,3,224,224],[64,3,7,7],[],[],[],[],[],[],[],[]]";
+    let masked = |mask: &str| {
+        let concrete =
+            format!(r#"["","","","[0]","[2, 2]","[3, 3]","[1, 1]","False","[0, 0]","1","{mask}"]"#);
+        cost("aten::convolution_backward", backward, &concrete)
+    };
+    let (input, weight, result) = (4.0 * 32.0 * 3.0 * 50_176.0, 4.0 * 9408.0, 256.0 * places);
+    let both = (Some(2.0 * forward), Some(result + 2.0 * input + 2.0 * weight));
+    assert_eq!(masked("[True, True, False]"), both);
+    assert_eq!(
+        masked("[False, True, True]"),
+        (Some(forward), Some(result + input + weight)),
+        "the first one needs no gradient of its input"
+    );
+
+    // One gradient at a time, as before PyTorch 1.11.
+    let dims = "[[],[32,64,112,112],[64,3,7,7]]";
+    let concrete = r#"["[32, 3, 224, 224]","",""]"#;
+    let one = (Some(forward), Some(result + input + weight));
+    assert_eq!(cost("aten::cudnn_convolution_backward_input", dims, concrete), one);
+    let dims = "[[],[32,64,112,112],[32,3,224,224]]";
+    let concrete = r#"["[64, 3, 7, 7]","",""]"#;
+    assert_eq!(cost("aten::cudnn_convolution_backward_weight", dims, concrete), one);
+}
+
+#[test]
+fn convolutions_of_every_kind() {
+    let numbers = r#"["","","","[1]","[0]","[2]","False","[0]","2"]"#;
+    // 4 channels in 2 groups, a window of 3 with gaps: 10 - 2 * 2 = 6 places.
+    let dims = "[[2,4,10],[8,2,3],[8],[],[],[],[],[],[]]";
+    let (flops, bytes) = (2.0 * 2.0 * 6.0 * 48.0, 4.0 * (80.0 + 48.0 + 96.0));
+    assert_eq!(cost("aten::convolution", dims, numbers), (Some(flops), Some(bytes)));
+    // Without a batch.
+    let alone = "[[4,10],[8,2,3],[8],[],[],[],[],[],[]]";
+    let (flops, bytes) = (2.0 * 6.0 * 48.0, 4.0 * (40.0 + 48.0 + 48.0));
+    assert_eq!(cost("aten::convolution", alone, numbers), (Some(flops), Some(bytes)));
+    // Transposed: from 5 to (5 - 1) * 2 + 2 + 1 + 1 = 12 places, for each of the 5 the window.
+    let numbers = r#"["","","","[2]","[0]","[1]","True","[1]","2"]"#;
+    let dims = "[[2,4,5],[4,3,3],[],[],[],[],[],[],[]]";
+    let (flops, bytes) = (2.0 * 2.0 * 5.0 * 36.0, 4.0 * (40.0 + 36.0 + 2.0 * 6.0 * 12.0));
+    assert_eq!(cost("aten::convolution", dims, numbers), (Some(flops), Some(bytes)));
+    let numbers = r#"["","","[0]","[1]","[2]","[1]","2","False","False","True"]"#;
+    let both = (Some(flops), Some(bytes));
+    assert_eq!(cost("aten::cudnn_convolution_transpose", dims, numbers), both);
+    // Its gradients take as many products each.
+    let dims = "[[2,6,12],[2,4,5],[4,3,3],[],[],[],[],[],[],[],[]]";
+    let concrete = r#"["","","","[6]","[2]","[0]","[1]","True","[1]","2","[True, True, True]"]"#;
+    assert_eq!(cost("aten::convolution_backward", dims, concrete).0, Some(2.0 * flops));
+}
+
+#[test]
+fn attentions_count_both_products() {
+    // [batch, heads, length, size]: two queries a key-value head, values wider than keys.
+    let dims = "[[2,8,16,64],[2,4,32,64],[2,4,32,128],[],[],[],[],[]]";
+    let flops = 2.0 * (2.0 * 8.0 * 16.0 * 32.0) * (64.0 + 128.0);
+    let bytes = 4.0 * (16_384.0 + 16_384.0 + 32_768.0 + 32_768.0);
+    for operator in
+        ["aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_cudnn_attention"]
+    {
+        assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)), "{operator}");
+    }
+    // [batch, length, heads, size].
+    let dims = "[[2,16,8,64],[2,32,4,64],[2,32,4,128],[],[],[],[]]";
+    for operator in ["aten::_flash_attention_forward", "aten::_efficient_attention_forward"] {
+        assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)), "{operator}");
+    }
+    // The scores once more, and four products.
+    let flops = 2.0 * (2.0 * 8.0 * 16.0 * 32.0) * (3.0 * 64.0 + 2.0 * 128.0);
+    let bytes = 2.0 * 4.0 * (16_384.0 + 16_384.0 + 32_768.0 + 32_768.0);
+    let dims = "[[2,8,16,128],[2,8,16,64],[2,4,32,64],[2,4,32,128],[2,8,16,128],[2,8,16]]";
+    let operator = "aten::_scaled_dot_product_flash_attention_backward";
+    assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)));
+    let dims = "[[2,16,8,128],[2,16,8,64],[2,32,4,64],[2,32,4,128],[2,16,8,128],[2,8,16],[],[]]";
+    let operator = "aten::_flash_attention_backward";
+    assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)));
+    // Four sequences, 40 tokens in all: as if each had 10.
+    let dims = "[[40,8,64],[40,8,64],[40,8,64],[5],[5],[],[]]";
+    let flops = 4.0 * (2.0 * 8.0 * 10.0 * 10.0) * 128.0;
+    assert_eq!(cost("aten::_flash_attention_forward", dims, "[]").0, Some(flops));
+    let dims = "[[1,40,8,64],[1,40,8,64],[1,40,8,64],[],[5],[5],[],[]]";
+    assert_eq!(cost("aten::_efficient_attention_forward", dims, "[]").0, Some(flops));
+}
+
+#[test]
+fn what_works_by_element() {
+    let cases = [
+        ("aten::add", "[[2,1,3],[4,3],[]]", Some(24.0), Some(4.0 * (6.0 + 12.0 + 24.0))),
+        ("aten::add_", "[[6],[6],[]]", Some(6.0), Some(72.0)),
+        ("aten::mul", "[[6],[]]", Some(6.0), Some(48.0)),
+        ("aten::relu_", "[[2,3]]", Some(6.0), Some(48.0)),
+        ("aten::copy_", "[[2,3],[3],[]]", Some(0.0), Some(48.0)),
+        ("aten::sum", "[[5,4],[],[],[]]", Some(20.0), Some(80.0)),
+        ("aten::_softmax", "[[5,4],[],[]]", Some(20.0), Some(160.0)),
+        ("aten::add", "[[0],[0],[]]", Some(0.0), Some(0.0)),
+    ];
+    for (operator, dims, flops, bytes) in cases {
+        assert_eq!(cost(operator, dims, "[]"), (flops, bytes), "{operator} {dims}");
+    }
+    let halves = r#"["c10::Half","float"]"#;
+    let to_half = args("[[2,3],[2,3]]", halves, "[]");
+    assert_eq!(bytes("aten::copy_", &to_half), Some(36.0));
+    let chosen = args("[[6],[6],[]]", r#"["bool","c10::BFloat16","Scalar"]"#, "[]");
+    assert_eq!(bytes("aten::where", &chosen), Some(6.0 + 12.0 + 12.0));
+}
+
+#[test]
+fn without_shapes_or_types_there_is_no_cost() {
+    let mm = |dims: &str, types: &str| {
+        let args = args(dims, types, "[]");
+        (flops("aten::mm", &args), bytes("aten::mm", &args))
+    };
+    let floats = r#"["float","float"]"#;
+    assert_eq!(mm("[[2,3],[3,4]]", r#"["float","Mystery"]"#), (Some(48.0), None));
+    for dims in ["[[2,3]]", "[[2,3],[4,5]]", "[[],[]]", "[[[2,3],[3,4]],[]]", "[[2,-3],[3,4]]"] {
+        assert_eq!(mm(dims, floats), (None, None), "{dims}");
+    }
+    for args in ["", "{}", "null", r#"{"Input Dims":"x"}"#, r#"{"Input Dims":[[2,3],[3,4]"#] {
+        assert_eq!(flops("aten::mm", args), None, "{args}");
+    }
+    let known = args("[[2,3],[3,4]]", floats, "[]");
+    for operator in ["mm", "aten::", "aten::view", "my::mm", "aten::mm_backward", ""] {
+        assert_eq!((flops(operator, &known), bytes(operator, &known)), (None, None), "{operator}");
+    }
+    // Older profilers record shapes and no numbers.
+    let args = r#"{"Input Dims":[[1,1,5],[1,1,3],[],[],[],[],[],[],[]]}"#;
+    assert_eq!(flops("aten::convolution", args), None);
+}
+
+const OPERATORS: [&str; 14] = [
+    "aten::mm",
+    "aten::addmm",
+    "aten::linear",
+    "aten::convolution",
+    "aten::cudnn_convolution_transpose",
+    "aten::cudnn_convolution_backward_weight",
+    "aten::_slow_conv2d_forward",
+    "aten::convolution_backward",
+    "aten::_scaled_dot_product_flash_attention",
+    "aten::_flash_attention_backward",
+    "aten::_efficient_attention_forward",
+    "aten::copy_",
+    "aten::where",
+    "aten::sum",
+];
+
+proptest! {
+    #[test]
+    fn anything_is_answered(
+        operator in prop::sample::select(OPERATORS.to_vec()),
+        dims in "\\[(\\[[0-9]{0,2}(,[0-9]{0,20}){0,4}\\],?){0,11}\\]|[\\[\\]0-9,.e-]{0,20}",
+        concrete in "\\[(\"(True|False|\\[?-?[0-9]{0,3}(, ?[0-9])?\\]?|inf|nan)\",?){0,11}\\]",
+    ) {
+        let (flops, bytes) = cost(operator, &dims, &concrete);
+        for cost in [flops, bytes].into_iter().flatten() {
+            prop_assert!(cost.is_finite() && cost >= 0.0);
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_much(
+        operator in prop::sample::select(OPERATORS.to_vec()),
+        args in "\\PC{0,60}",
+    ) {
+        flops(operator, &args);
+        bytes(operator, &args);
+    }
+}

@@ -1,0 +1,199 @@
+//! `marey check`: whether a run may pass, held against another one.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum, ValueHint};
+use marey_analysis::compare::{Tolerance, compare};
+use marey_analysis::gate::{Gate, Judge, Outcome, Verdict, exit_code};
+use marey_analysis::metric::Quantity;
+use marey_analysis::render::{junit, markdown, show};
+use marey_analysis::{Comparison, tables};
+use serde_json::json;
+
+use crate::aligned::Look;
+use crate::compare::{measured, numbers};
+use crate::out_file::OutFile;
+use crate::output::{Output, PLAIN, Stop, Style};
+use crate::text::printable;
+
+const EXAMPLES: &str = "\
+Examples:
+  marey check after.marey --baseline before.marey --fail-on 'step_time.p50>+3%'
+  marey check after.marey --baseline before.marey --fail-on 'step_time.p99>+2ms' \\
+      --fail-on 'gpu_idle.percent>30' --fail-on 'gpu_memory.peak>+100MB' --junit report.xml
+  marey check after.json.gz --baseline before.json.gz --fail-on 'mfu<-2%' --markdown comment.md
+
+A condition is METRIC[.STATISTIC] > or < THRESHOLD. With a sign the threshold is a change against
+the baseline (+3%, +2ms, +100MB, +5pp), without one it is the run's own number (20ms, 8GB, 30%).
+It fails only if the whole 95 % interval of the change lies beyond it. --metrics lists what there is.
+
+Exit codes: 0 all conditions pass, 1 there is a regression, 2 bad usage or input that cannot be read,
+3 no regression, but something could not be told: a number is missing, or there are too few steps.";
+
+/// Arguments of `marey check`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct CheckArgs {
+    /// The run: a folder `NAME.marey`, a file of `marey pack`, or one of another format
+    #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath, required_unless_present = "metrics")]
+    run: Option<PathBuf>,
+
+    /// The run that it is held against
+    #[arg(long, value_name = "RUN", value_hint = ValueHint::AnyPath)]
+    #[arg(required_unless_present = "metrics")]
+    baseline: Option<PathBuf>,
+
+    /// What must not be; may be repeated
+    #[arg(long, value_name = "CONDITION", required_unless_present = "metrics")]
+    fail_on: Vec<Gate>,
+
+    /// Steps that a statistic of steps needs at least
+    #[arg(long, value_name = "N", default_value_t = Judge::default().min_steps)]
+    min_steps: usize,
+
+    /// How the verdicts are written [default: what the suffix of -o says, else txt]
+    #[arg(short, long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Write the verdicts to FILE
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// Write them as `JUnit` XML to FILE, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+
+    /// Write them as Markdown to FILE, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    markdown: Option<PathBuf>,
+
+    /// List the metrics and their statistics, and do nothing else
+    #[arg(long)]
+    metrics: bool,
+}
+
+/// How verdicts are written.
+// Help is shorter without a line for each value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Txt,
+    Md,
+    Json,
+    Junit,
+}
+
+/// Judges the run.
+pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
+    let (Some(run), Some(baseline), false) = (&args.run, &args.baseline, args.metrics) else {
+        return Ok(list_metrics(output.data())?);
+    };
+    let before = measured(baseline, output)?;
+    let after = measured(run, output)?;
+    let judge = Judge { min_steps: args.min_steps };
+    let verdicts: Vec<Verdict> =
+        args.fail_on.iter().map(|gate| judge.judge(gate, &before, &after)).collect();
+    let comparison = compare(&before, &after, Tolerance::default());
+    let judged = Judged { comparison: &comparison, verdicts: &verdicts };
+    let copies = [(&args.junit, Format::Junit), (&args.markdown, Format::Md)];
+    for (path, format) in
+        copies.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)))
+    {
+        judged.write_file(format, path)?;
+    }
+    if let Some(path) = &args.output {
+        judged.write_file(args.format(), path)?;
+    } else {
+        let look = Look { paint: output.paint, room: output.columns() };
+        judged.write(args.format(), look, output.data())?;
+    }
+    output.end_with(exit_code(&verdicts).into());
+    Ok(())
+}
+
+impl CheckArgs {
+    fn format(&self) -> Format {
+        let suffix = || self.output.as_ref()?.extension()?.to_str();
+        self.format.unwrap_or_else(|| match suffix() {
+            Some("md" | "markdown") => Format::Md,
+            Some("json") => Format::Json,
+            Some("xml") => Format::Junit,
+            _ => Format::Txt,
+        })
+    }
+}
+
+/// What became of the conditions.
+struct Judged<'a> {
+    comparison: &'a Comparison,
+    verdicts: &'a [Verdict],
+}
+
+impl Judged<'_> {
+    fn write_file(&self, format: Format, path: &Path) -> Result<(), Stop> {
+        let mut file = OutFile::create(path)?;
+        self.write(format, Look { paint: PLAIN, room: None }, &mut file)?;
+        Ok(file.finish()?)
+    }
+
+    fn write(&self, format: Format, look: Look, out: &mut impl Write) -> io::Result<()> {
+        let Self { comparison, verdicts } = *self;
+        match format {
+            Format::Txt => self.write_text(look, out),
+            Format::Md => out.write_all(markdown(comparison, verdicts).as_bytes()),
+            Format::Junit => {
+                let document = junit(&comparison.before, &comparison.after, verdicts);
+                out.write_all(document.as_bytes())
+            }
+            Format::Json => {
+                let json = json!({
+                    "version": 1,
+                    "before": comparison.before,
+                    "after": comparison.after,
+                    "exit_code": exit_code(verdicts),
+                    "verdicts": tables::of_verdicts(verdicts),
+                    "metrics": tables::of_metrics(comparison),
+                });
+                serde_json::to_writer_pretty(&mut *out, &json)?;
+                writeln!(out)
+            }
+        }
+    }
+
+    fn write_text(&self, look: Look, out: &mut impl Write) -> io::Result<()> {
+        for verdict in self.verdicts {
+            let (word, style) = match verdict.outcome {
+                Outcome::Pass => ("pass", Style::Green),
+                Outcome::Regression => ("REGRESSION", Style::Red),
+                Outcome::Inconclusive => ("inconclusive", Style::Yellow),
+            };
+            let unit = verdict.metric.unit();
+            let sides = [verdict.before, verdict.after].map(|side| show::value(side, unit));
+            let [before, after] = sides;
+            let expression = printable(&verdict.expression);
+            writeln!(out, "{:<12}  {expression}", look.paint.with(style, word))?;
+            let judged = |number| show::judged(verdict, number);
+            let interval = show::interval(verdict.interval, judged);
+            writeln!(
+                out,
+                "    {before} -> {after}, judged {} (95 %: {interval}): {}",
+                judged(verdict.change),
+                verdict.why,
+            )?;
+        }
+        writeln!(out)?;
+        numbers(self.comparison, look, out)
+    }
+}
+
+fn list_metrics(out: &mut impl Write) -> io::Result<()> {
+    for name in Quantity::names() {
+        let statistics =
+            Quantity::parse(name).map(|quantity| quantity.summaries().collect::<Vec<_>>());
+        writeln!(out, "{name}: {}", statistics.unwrap_or_default().join(", "))?;
+    }
+    writeln!(
+        out,
+        "\nWhere there is p90, there are all of p1 to p99. The first is what the name alone means."
+    )
+}

@@ -1,0 +1,136 @@
+//! `marey compare`: two runs side by side, *before* and *after*.
+
+mod text;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum, ValueHint};
+use marey_analysis::compare::{Tolerance, compare as compare_runs};
+use marey_analysis::{Comparison, Measured, Questions, tables};
+use marey_query::sql::{Database, Limits};
+use serde_json::json;
+
+use crate::aligned::Look;
+use crate::analyze::watched;
+use crate::out_file::OutFile;
+use crate::output::{Output, PLAIN, Stop};
+use crate::runs;
+
+pub(crate) use text::numbers;
+
+const EXAMPLES: &str = "\
+Examples:
+  marey compare before.marey after.marey
+  marey compare before.json.gz after.json.gz --top 30   Anybody's traces, too
+  marey compare before.marey after.marey -f md -o pull-request.md
+  marey compare before.marey after.marey -f json | jq '.metrics[] | {metric, change_percent}'
+
+Times and counts are per training step, or of the recording if it has no steps. A change of a step
+time is significant if the 95 % interval of a bootstrap over the steps does not hold 0.";
+
+/// Rows of each table where people read it.
+const DEFAULT_ROWS: usize = 10;
+
+/// Arguments of `marey compare`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct CompareArgs {
+    /// The run before: a folder `NAME.marey`, a file of `marey pack`, or one of another format
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
+    before: PathBuf,
+
+    /// The run after
+    #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
+    after: PathBuf,
+
+    /// How the comparison is written [default: what the suffix of -o says, else txt]
+    #[arg(short, long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Write the comparison to FILE
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// Rows of each table at most [default: 10, in json all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+
+    /// Changes of a time by at most so many percent are none
+    #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::default().percent)]
+    tolerance: f64,
+}
+
+/// How a comparison is written.
+// Help is shorter without a line for each value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Txt,
+    Md,
+    Json,
+}
+
+/// Compares the runs.
+pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Stop> {
+    let before = measured(&args.before, output)?;
+    let after = measured(&args.after, output)?;
+    let tolerance = Tolerance { percent: args.tolerance, ..Tolerance::default() };
+    let comparison = compare_runs(&before, &after, tolerance);
+    match &args.output {
+        None => {
+            let look = Look { paint: output.paint, room: output.columns() };
+            args.write(&comparison, look, output.data())?;
+        }
+        Some(path) => {
+            let mut file = OutFile::create(path)?;
+            args.write(&comparison, Look { paint: PLAIN, room: None }, &mut file)?;
+            file.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a run and measures it.
+pub(crate) fn measured(path: &Path, output: &mut Output) -> Result<Measured, Stop> {
+    let opened = runs::open(path, output)?;
+    let name = opened.name().to_string_lossy().into_owned();
+    let (run, _folder) = opened.into_parts();
+    let database = Database::new(Arc::new(run), Limits::default());
+    let questions = Questions::new(&database);
+    watched(&questions, || Measured::of(&questions, name))
+}
+
+impl CompareArgs {
+    fn format(&self) -> Format {
+        let suffix = || self.output.as_ref()?.extension()?.to_str();
+        self.format.unwrap_or_else(|| match suffix() {
+            Some("md" | "markdown") => Format::Md,
+            Some("json") => Format::Json,
+            _ => Format::Txt,
+        })
+    }
+
+    fn write(&self, comparison: &Comparison, look: Look, out: &mut impl Write) -> io::Result<()> {
+        let max_rows = self.top.map_or(DEFAULT_ROWS, |rows| rows as usize);
+        match self.format() {
+            Format::Txt => text::write(comparison, max_rows, look, out),
+            Format::Md => {
+                out.write_all(marey_analysis::render::markdown(comparison, &[]).as_bytes())
+            }
+            Format::Json => {
+                let json = json!({
+                    "version": 1,
+                    "before": comparison.before,
+                    "after": comparison.after,
+                    "metrics": tables::of_metrics(comparison),
+                    "operations": tables::of_operations(comparison),
+                    "kernels": tables::of_kernels(comparison),
+                    "renames": tables::of_renames(comparison),
+                });
+                serde_json::to_writer_pretty(&mut *out, &json)?;
+                writeln!(out)
+            }
+        }
+    }
+}

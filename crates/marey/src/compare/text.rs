@@ -1,0 +1,145 @@
+//! A comparison as plain text.
+
+use std::io::{self, Write};
+
+use marey_analysis::Comparison;
+use marey_analysis::compare::{Category, Difference, Rename, Significance};
+use marey_analysis::render::show;
+use marey_analysis::tables::reason;
+use marey_model::quantity::{Nanos, Real};
+
+use crate::aligned::{Align, Look, write_rows};
+use crate::output::Style;
+use crate::text::printable;
+
+const RULE: &str = "============================================================";
+
+/// Writes all of it.
+pub(super) fn write(
+    comparison: &Comparison,
+    max_rows: usize,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let title = look.paint.with(Style::Bold, "Profile Comparison");
+    writeln!(out, "{title}\n{RULE}")?;
+    writeln!(out, "before: {}", printable(&comparison.before))?;
+    writeln!(out, "after:  {}\n", printable(&comparison.after))?;
+    numbers(comparison, look, out)?;
+    let operations =
+        ("Operations, per step", &comparison.operations, &comparison.renamed_operations);
+    let kernels = ("Kernels, per step", &comparison.kernels, &comparison.renamed_kernels);
+    for (heading, differences, renames) in [operations, kernels] {
+        changes(heading, differences, max_rows, look, out)?;
+        suggested(differences, renames, max_rows, look, out)?;
+    }
+    Ok(())
+}
+
+/// The table of both runs' numbers.
+pub(crate) fn numbers(comparison: &Comparison, look: Look, out: &mut impl Write) -> io::Result<()> {
+    let heading = ["Metric", "Before", "After", "Change", "%", "95 % interval", "Significant"];
+    let row = |row: &marey_analysis::compare::Change| {
+        let unit = row.metric.unit();
+        vec![
+            row.metric.to_string(),
+            show::value(row.before, unit),
+            show::value(row.after, unit),
+            show::change(row.change, unit),
+            show::percent(row.change_percent),
+            show::interval(row.interval_percent, show::percent),
+            match row.significance {
+                Significance::Yes => "yes",
+                Significance::No => "no",
+                Significance::Unknown => "-",
+            }
+            .to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = comparison.metrics.iter().map(row).collect();
+    let mut aligns = [Align::Right; 7];
+    aligns[0] = Align::Left;
+    aligns[6] = Align::Left;
+    write_rows(&heading.map(str::to_owned), &rows, &aligns, look, out)?;
+    writeln!(out)
+}
+
+fn changes(
+    heading: &str,
+    differences: &[Difference],
+    max_rows: usize,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let changed: Vec<&Difference> =
+        differences.iter().filter(|row| row.category != Category::Unchanged).collect();
+    let count = |category| changed.iter().filter(|row| row.category == category).count();
+    writeln!(
+        out,
+        "{} ({} added, {} removed, {} increased, {} decreased, {} unchanged)",
+        look.paint.with(Style::Bold, heading),
+        count(Category::Added),
+        count(Category::Removed),
+        count(Category::Increased),
+        count(Category::Decreased),
+        differences.len() - changed.len(),
+    )?;
+    let columns = ["Change", "%", "Before", "After", "Count", "", "Where"];
+    let rows: Vec<Vec<String>> = changed.iter().take(max_rows).map(|row| change(row)).collect();
+    let mut aligns = [Align::Right; 7];
+    aligns[5] = Align::Left;
+    aligns[6] = Align::Left;
+    if !rows.is_empty() {
+        write_rows(&columns.map(str::to_owned), &rows, &aligns, look, out)?;
+    }
+    if changed.len() > max_rows {
+        let more = format!("  … {} more: --top N", changed.len() - max_rows);
+        writeln!(out, "{}", look.paint.with(Style::Dim, more))?;
+    }
+    writeln!(out)
+}
+
+fn change(row: &Difference) -> Vec<String> {
+    let sign = if row.change_nanos() > 0.0 { "+" } else { "" };
+    let (before, after) = (row.before.as_ref(), row.after.as_ref());
+    let time = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| Nanos(nanos).to_string());
+    let count = |count: Option<f64>| count.map_or("-".into(), |count| Real(count).to_string());
+    let counts = [before, after].map(|side| count(side.map(|side| side.count)));
+    let [count_before, count_after] = &counts;
+    vec![
+        format!("{sign}{}", Nanos(row.change_nanos())),
+        show::percent(Some(row.change_percent())),
+        time(before.map(|side| side.total_nanos)),
+        time(after.map(|side| side.total_nanos)),
+        if count_before == count_after {
+            count_before.clone()
+        } else {
+            format!("{count_before} -> {count_after}")
+        },
+        row.category.as_str().to_owned(),
+        printable(&row.path.join("/")).into_owned(),
+    ]
+}
+
+fn suggested(
+    differences: &[Difference],
+    renames: &[Rename],
+    max_rows: usize,
+    look: Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if renames.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", look.paint.with(Style::Bold, "Renamed?"))?;
+    for rename in renames.iter().take(max_rows) {
+        let path = |at: usize| printable(&differences[at].path.join("/")).into_owned();
+        let (before, after) = (path(rename.before), path(rename.after));
+        writeln!(out, "  {before} -> {after} ({})", reason(rename.reason))?;
+    }
+    if renames.len() > max_rows {
+        let more = format!("  … {} more: --top N", renames.len() - max_rows);
+        writeln!(out, "{}", look.paint.with(Style::Dim, more))?;
+    }
+    writeln!(out)
+}

@@ -1,0 +1,60 @@
+"""What the tests of the rules share: what a rule finds in a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import marey
+from analyses import Event, Row, kernel, launch, made, on_host, opened, real, step
+
+# The columns that every rule has, before those of evidence.
+COMMON = [
+    "subject",
+    "severity",
+    "impact_nanos",
+    "impact_percent",
+    "gain_nanos",
+    "confidence",
+    "rank",
+    "process_id",
+]
+
+
+def found(run: marey.run.Run, rule: str, **thresholds: float) -> list[Row]:
+    """The findings of a rule with all that they rest on; what each must hold to is checked."""
+    findings = run.findings({f"{rule}.{name}": value for name, value in thresholds.items()})
+    rows = [dict(zip(findings.columns, row, strict=True)) for row in findings]
+    return [evidence(row) for row in rows if row["rule"] == rule]
+
+
+def evidence(finding: Row) -> Row:
+    """The row that a finding rests on, and the sentence that it makes of it."""
+    row: Row = json.loads(finding["evidence"])
+    assert list(row)[: len(COMMON)] == COMMON
+    assert {name: row[name] for name in COMMON} == {name: finding[name] for name in COMMON}
+    assert row["severity"] in ("high", "medium", "low")
+    assert row["confidence"] in ("measured", "likely", "possible")
+    assert row["impact_nanos"] >= 0
+    assert row["gain_nanos"] is None or 0 <= row["gain_nanos"] <= row["impact_nanos"]
+    assert "{" not in finding["description"]
+    return {**row, "description": finding["description"]}
+
+
+def severities(run: marey.run.Run, rule: str, **thresholds: float) -> list[str]:
+    """How severe a rule finds what it finds."""
+    return [row["severity"] for row in found(run, rule, **thresholds)]
+
+
+def check_bare(folder: Path, rule: str) -> None:
+    """Without a device, without a host, without steps and without anything: nothing to say."""
+    bare: dict[str, list[Event]] = {
+        "host": [step(0, 0, 100), on_host("aten::add", 10, 50), launch(1, 20)],
+        "device": [kernel(1, 0, 40), kernel(2, 40, 40), kernel(3, 60, 0)],
+        "no_duration": [step(0, 0, 0), launch(1, 0, 0), kernel(1, 0, 0)],
+        "instant": [{"ph": "i", "name": "x", "pid": 1, "tid": 1, "ts": 5, "s": "t"}],
+    }
+    for kind, events in bare.items():
+        (folder / kind).mkdir()
+        assert found(made(folder / kind, events), rule) == [], kind
+    assert found(opened(real("cpu-only-gloo")), rule) == []

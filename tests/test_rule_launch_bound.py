@@ -1,0 +1,103 @@
+"""The rule `launch_bound`: the host launches too slowly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from analyses import Event, kernel, launch, made, on_host, opened, real, step
+from rules import check_bare, found, severities
+
+
+def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) -> list[Event]:
+    """Operators back to back, each with a kernel that begins `delay` after its call of 1 µs."""
+    events = [step(0, 0, count * cycle + 200)]
+    for number in range(count):
+        begin = number * cycle
+        events += [
+            on_host("aten::add", begin, cycle),
+            launch(number + 1, begin + 20),
+            kernel(number + 1, begin + 21 + delay, work),
+        ]
+    return events
+
+
+def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
+    # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
+    (row,) = found(made(tmp_path, launches(10)), "launch_bound")
+    assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
+    assert row["impact_nanos"] == 360_000
+    assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
+    assert row["gain_nanos"] == 360_000
+    assert (row["cycle_nanos"], row["work_nanos"]) == (50_000, 10_000)
+    assert (row["empty_percent"], row["launch_count"]) == (100, 10)
+    assert row["operator_percent"] == pytest.approx(100)
+
+
+def test_long_kernels_do_not(tmp_path: Path) -> None:
+    # As long as the cycle: no gaps.
+    assert found(made(tmp_path, launches(50)), "launch_bound") == []
+
+
+def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
+    # The device is idle for 40 % of the step, but the median launch comes early enough.
+    events = launches(60)
+    late = 600 + 300
+    events[0] = step(0, 0, 1000)
+    events += [on_host("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
+    run = made(tmp_path, events)
+    (idle,) = found(run, "gpu_idle")
+    assert idle["subject"] == "host wait: operators"
+    assert found(run, "launch_bound") == []
+
+
+def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
+    events = launches(10)
+    waits = [
+        on_host("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
+        for number in range(10)
+    ]
+    (row,) = found(made(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0)
+    # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
+    assert row["impact_nanos"] == 9 * (40 - 17) * 1000
+    assert row["operator_percent"] == pytest.approx(100 * 23 / 40)
+
+
+def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+    events = launches(10)
+    # Each call launches 4 more kernels of 10 µs: 50 µs of work in a cycle of 50 µs, in gaps of 0.
+    graph = [
+        kernel(number + 1, 50 * number + 26 + 10 * node, 10)
+        for number in range(10)
+        for node in range(1, 4)
+    ]
+    (row,) = found(made(tmp_path, [*events, *graph]), "launch_bound")
+    assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
+    assert row["impact_nanos"] == 9 * 10_000
+
+
+def test_thresholds(tmp_path: Path) -> None:
+    run = made(tmp_path, launches(10))
+    assert severities(run, "launch_bound", high_percent=52.0) == ["medium"]
+    assert severities(run, "launch_bound", high_percent=60.0, medium_percent=52.0) == ["low"]
+    assert severities(run, "launch_bound", min_percent=52.0) == []
+    assert severities(run, "launch_bound", min_operator_percent=100.0) == []
+    assert severities(run, "launch_bound", min_empty_percent=100.0) == []
+    assert severities(run, "launch_bound", queue_micros=5.0) == []
+    assert severities(run, "launch_bound", queue_micros=5.1) == ["high"]
+
+
+def test_real_traces() -> None:
+    # A launch every 172 µs that gives 60 µs of work.
+    (row,) = found(opened(real("a100-nccl")), "launch_bound")
+    assert row["severity"] == "high"
+    assert row["work_nanos"] < row["cycle_nanos"] / 2
+    # A model so small that nothing keeps the device busy.
+    (row,) = found(opened(real("mi250-rocm")), "launch_bound")
+    assert row["severity"] == "high"
+    # Idle as well, but for memory: launching is not the half of it.
+    assert found(opened(real("critical-path-alexnet")), "launch_bound") == []
+
+
+def test_nothing_to_say(tmp_path: Path) -> None:
+    check_bare(tmp_path, "launch_bound")
