@@ -93,6 +93,7 @@ def report() -> Report:
                 "subject": "rank 1",
                 "severity": "high",
                 "impact_nanos": 4.0 * ms,
+                "is_per_step": True,
                 "impact_percent": 40.0,
                 "gain_nanos": None,
                 "confidence": "likely",

@@ -156,7 +156,7 @@ class Run:
         ``impact_nanos`` is what the fault takes, ``gain_nanos`` what mending it may save at most.
         ``severity`` is high, medium or low, ``confidence`` measured, likely or possible.
         ``evidence_sql`` is the query that found it, and ``evidence`` its row as JSON.
-        `docs/analysis.md` describes the rules.
+        `docs/reference/rules.md` describes the rules.
 
         Args:
             thresholds: Thresholds other than the rules' own, such as

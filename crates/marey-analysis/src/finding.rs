@@ -1,5 +1,6 @@
 //! What rules find.
 
+use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use marey_model::quantity::{Grouped, Nanos, Real, Size};
@@ -23,11 +24,14 @@ pub struct Finding {
     pub severity: Severity,
     /// Time that it takes of each step, or of the recording if that has no steps.
     pub impact_nanos: f64,
+    /// Whether times are of a step.
+    pub is_per_step: bool,
     /// The same, in percent of the step; unknown if that took no time.
     pub impact_percent: Option<f64>,
     /// How much shorter a step could be without it, at most; unknown for what costs no time.
     pub gain_nanos: Option<f64>,
-    /// How many times as fast a step would be then; the time of a step by that without the gain.
+    /// How many times as fast a step would be then, the time of a step by that without the gain; not
+    /// beyond 10.
     pub speedup: Option<f64>,
     /// How sure it is.
     pub confidence: Confidence,
@@ -105,7 +109,13 @@ pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
 ) -> Result<Vec<Finding>, SqlError> {
-    let found = each(rules::ALL, |rule| rule.find(questions, thresholds))?;
+    let stepped = questions.ask("SELECT DISTINCT process_id FROM raw.steps", None)?;
+    let stepped: HashSet<i64> = stepped.column("process_id").filter_map(Cell::whole).collect();
+    let found = each(rules::ALL, |rule| {
+        let rows = questions.ask(&rule.query(thresholds), None)?;
+        let finding = |at| rule.finding(&rule.query(thresholds), &rows, at, &stepped);
+        Ok((0..rows.rows.len()).map(finding).collect::<Vec<_>>())
+    })?;
     let mut found: Vec<Finding> = found.into_iter().flatten().collect();
     found.sort_by(|a, b| {
         a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
@@ -114,23 +124,20 @@ pub fn findings(
 }
 
 impl Rule {
-    /// What it finds in a run.
-    pub(crate) fn find(
-        &self,
-        questions: &Questions<'_>,
-        thresholds: &Thresholds,
-    ) -> Result<Vec<Finding>, SqlError> {
-        let sql = self.query(thresholds);
-        let rows = questions.ask(&sql, None)?;
-        let finding = |at| self.finding(&sql, &rows, at);
-        Ok((0..rows.rows.len()).map(finding).collect())
+    /// Whether it finds anything in a run.
+    pub(crate) fn fires(&self, questions: &Questions<'_>) -> Result<bool, SqlError> {
+        let rows = questions.ask(&self.query(&Thresholds::default()), Some(1))?;
+        Ok(!rows.rows.is_empty())
     }
 
-    fn finding(&self, sql: &str, rows: &Rows, at: usize) -> Finding {
+    fn finding(&self, sql: &str, rows: &Rows, at: usize, stepped: &HashSet<i64>) -> Finding {
         let cell = |name: &str| rows.column(name).nth(at).unwrap_or(&Cell::Null);
         let impact_nanos = cell("impact_nanos").number().unwrap_or(0.0);
         let impact_percent = cell("impact_percent").number();
         let gain_nanos = cell("gain_nanos").number();
+        let process_id = cell("process_id").whole();
+        let is_per_step = process_id.is_some_and(|process| stepped.contains(&process));
+        let per = if is_per_step { "of a step" } else { "of the recording" };
         Finding {
             rule: self.name,
             title: self.title,
@@ -141,6 +148,7 @@ impl Rule {
                 _ => Severity::Low,
             },
             impact_nanos,
+            is_per_step,
             impact_percent,
             gain_nanos,
             speedup: gain_nanos.zip(impact_percent).and_then(|(gain_nanos, percent)| {
@@ -152,8 +160,8 @@ impl Rule {
                 _ => Confidence::Possible,
             },
             rank: cell("rank").whole(),
-            process_id: cell("process_id").whole(),
-            description: describe(self.says, &cell),
+            process_id,
+            description: describe(&self.says.replace("{per}", per), &cell),
             hint: self.hint,
             evidence: Evidence {
                 sql: sql.to_owned(),
@@ -164,10 +172,14 @@ impl Rule {
     }
 }
 
+/// What takes nearly all of the time is not mended away: beyond this nothing is promised.
+const MAX_SPEEDUP: f64 = 10.0;
+
 /// The time of a step by what would be left of it.
 fn speedup(gain_nanos: f64, step_nanos: f64) -> Option<f64> {
     let rest = step_nanos - gain_nanos;
-    (rest > 0.0 && step_nanos.is_finite()).then(|| step_nanos / rest)
+    let is_credible = rest > step_nanos / MAX_SPEEDUP && step_nanos.is_finite();
+    is_credible.then(|| step_nanos / rest)
 }
 
 /// The sentence with the values of a row in the place of their columns' names.
@@ -243,6 +255,7 @@ mod tests {
     #[test]
     fn a_gain_of_half_a_step_is_twice_as_fast() {
         assert_eq!(speedup(5.0, 10.0), Some(2.0));
+        assert_eq!(speedup(9.5, 10.0), None);
         assert_eq!(speedup(10.0, 10.0), None);
         assert_eq!(speedup(0.0, f64::NAN), None);
     }

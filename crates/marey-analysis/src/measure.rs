@@ -5,7 +5,6 @@ use marey_query::sql::SqlError;
 use crate::ask::{Cell, Questions, Rows, each};
 use crate::measured::{Kernel, Measured, Operation};
 use crate::metric::{Metric, Quantity, Summary};
-use crate::rule::Thresholds;
 use crate::rules;
 use crate::stats::theil_sen;
 
@@ -71,7 +70,7 @@ fn scalars(
             .zip(numbers(memory, "allocated_bytes"))
             .map(|(step, bytes)| (f64::from(step), bytes))
             .collect();
-        let grows = !rules::MEMORY_LEAK.find(questions, &Thresholds::default())?.is_empty();
+        let grows = rules::MEMORY_LEAK.fires(questions)?;
         scalars.push((metric(Quantity::GpuMemory, Summary::Growth), theil_sen(&held)));
         scalars.push((metric(Quantity::GpuMemory, Summary::Growing), Some(f64::from(grows))));
     }

@@ -21,7 +21,8 @@ pub struct Rule {
     pub thresholds: &'static [Threshold],
     /// The query.
     pub(crate) sql: &'static str,
-    /// A sentence on a finding, with `{column}` for the values of its row.
+    /// A sentence on a finding, with `{column}` for the values of its row, and `{per}` for `of a step`,
+    /// or `of the recording` of a process without steps.
     pub(crate) says: &'static str,
     /// What to change.
     pub hint: &'static str,

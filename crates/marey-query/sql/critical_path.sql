@@ -150,7 +150,7 @@ segments AS (
         part['position'] AS position,
         part['start_nanos'] AS start_nanos,
         part['end_nanos'] AS end_nanos,
-        part['bound'] AS bound,
+        CAST(part['bound'] AS VARCHAR) AS bound,
         starts_with(part['bound'], 'gpu_') AS is_device,
         part['lane'] AS lane,
         part['id'] AS id
@@ -163,7 +163,7 @@ places AS (
         CASE WHEN is_device THEN CAST(lane / 4294967296 AS INTEGER UNSIGNED) END AS device,
         CASE WHEN is_device THEN CAST(lane % 4294967296 AS INTEGER UNSIGNED) END AS stream,
         CAST(id / 4294967296 AS INTEGER UNSIGNED) AS name_id,
-        nullif(CAST(id % 4294967296 AS INTEGER UNSIGNED), 0) AS context_id
+        CAST(nullif(id % 4294967296, 0) AS INTEGER UNSIGNED) AS context_id
     FROM segments
 )
 SELECT

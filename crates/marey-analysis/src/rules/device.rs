@@ -28,7 +28,7 @@ pub(super) const GPU_IDLE: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/gpu_idle.sql"),
-    says: "Device {device} was idle for {impact_nanos} of a step ({impact_percent}) because of {subject}, in {gap_count} gaps in all; most of it, {host_span_nanos} of a step, in {host_span}. In total it was idle {device_idle_percent} of the time.",
+    says: "Device {device} was idle for {impact_nanos} {per} ({impact_percent}) because of {subject}; most of it, {host_span_nanos} {per}, in {host_span}. In total it was idle {device_idle_percent} of the time.",
     hint: "Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.",
 };
 
@@ -76,7 +76,7 @@ pub(super) const LAUNCH_BOUND: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/launch_bound.sql"),
-    says: "Device {device} waited {impact_nanos} of a step ({impact_percent}) for launches: the host needed {cycle_nanos} from one to the next, and each gave {work_nanos} of work; {empty_percent} of {launch_count} found the queue empty.",
+    says: "Device {device} waited {impact_nanos} {per} ({impact_percent}) for launches: the host needed {cycle_nanos} from one to the next, and each gave {work_nanos} of work; {empty_percent} of {launch_count} found the queue empty.",
     hint: "Launch less: torch.compile (mode \"reduce-overhead\"), CUDA graphs, fused and foreach optimizers, larger batches. Profile without stacks and shapes first: recording them slows the host down.",
 };
 
@@ -124,7 +124,7 @@ pub(super) const SMALL_KERNELS: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/small_kernels.sql"),
-    says: "{kernels_per_step} kernels of a step ({count_percent}) on device {device} are short, {mean_nanos} on average; with {gap_nanos} of gaps they take {impact_nanos} of a step ({impact_percent}). {top_per_step} of them are {subject}, launched in {path} among others.",
+    says: "{kernels_per_step} kernels {per} ({count_percent}) on device {device} are short, {mean_nanos} on average; with {gap_nanos} of gaps they take {impact_nanos} {per} ({impact_percent}). {top_per_step} of them are {subject}, launched in {path} among others.",
     hint: "Fuse them: torch.compile for elementwise chains, foreach=True or fused=True for optimizers, fused norms and attention, larger batches; CUDA graphs shorten the gaps between those that stay.",
 };
 
@@ -154,6 +154,6 @@ pub(super) const EXPOSED_COMMUNICATION: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/exposed_communication.sql"),
-    says: "Device {device} communicated for {communication_nanos} a step, of which computation hid {overlap_percent}: {impact_nanos} were exposed ({impact_percent} of the step), most of the communication in {kernel}.",
+    says: "Device {device} communicated for {communication_nanos} {per}, of which computation hid {overlap_percent}: {impact_nanos} were exposed ({impact_percent} of the step), most of the communication in {kernel}.",
     hint: "Start communication earlier so that it runs beside computation: smaller DDP buckets (bucket_cap_mb), prefetching in FSDP, an asynchronous call with a later wait. Or communicate less: accumulate gradients, send bf16. If ranks wait for one of them, mend that first.",
 };

@@ -28,7 +28,7 @@ pub(super) const CPU_GPU_SYNC: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/cpu_gpu_sync.sql"),
-    says: "The host waited {impact_nanos} of a step ({impact_percent}) for the device in {subject}, {syncs_per_step} times a step, most in {call}; all waits of the process take {total_sync_percent}.",
+    says: "The host waited {impact_nanos} {per} ({impact_percent}) for the device in {subject}, {syncs_per_step} times {per}, most in {call}; all waits of the process take {total_sync_percent}.",
     hint: "Keep values on the device: no .item(), .cpu(), print or if on tensors in the step; log every so many steps, copy to pinned memory with non_blocking=True, and synchronise once at the end.",
 };
 
@@ -58,7 +58,7 @@ pub(super) const DATALOADER_STALL: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/dataloader_stall.sql"),
-    says: "The main thread was in {subject} for {load_nanos} of a step, {hidden_nanos} of which the device was busy; {impact_nanos} ({impact_percent}) are lost. The longest of {load_count} took {longest_nanos}.",
+    says: "The main thread was in {subject} for {load_nanos} {per}, {hidden_nanos} of which the device was busy; {impact_nanos} ({impact_percent}) are lost. The longest of {load_count} took {longest_nanos}.",
     hint: "Raise num_workers, set persistent_workers=True, pin_memory=True and a larger prefetch_factor, move decoding and augmentation into workers or onto the device, or store the data in a form that is faster to read.",
 };
 
@@ -88,7 +88,7 @@ pub(super) const HOST_DEVICE_COPIES: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/host_device_copies.sql"),
-    says: "Copies from {subject} take {copy_nanos} of a step, {impact_nanos} ({impact_percent}) of which device {device} runs no kernel: {copied_bytes} in {copies_per_step} copies, {pageable_percent} of them pageable; the longest in {path}.",
+    says: "Copies from {subject} take {copy_nanos} {per}, {impact_nanos} ({impact_percent}) of which device {device} runs no kernel: {copied_bytes} in {copies_per_step} copies, {pageable_percent} of them pageable; the longest in {path}.",
     hint: "Pin the host's memory (pin_memory=True), copy with non_blocking=True on a stream of its own while the previous batch computes, make data on the device, and join small copies.",
 };
 
@@ -112,6 +112,6 @@ pub(super) const HOT_OPERATION: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/hot_operation.sql"),
-    says: "On the {side}, the {kind} {subject} took {impact_nanos} of each step by itself ({impact_percent}), in {count} calls of {mean_nanos} on average.",
+    says: "On the {side}, the {kind} {subject} took {impact_nanos} {per} by itself ({impact_percent}), in {count} calls of {mean_nanos} on average.",
     hint: "Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.",
 };

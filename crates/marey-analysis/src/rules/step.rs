@@ -34,7 +34,7 @@ pub(super) const SLOW_STEPS: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/slow_steps.sql"),
-    says: "{outlier_count} of {step_count} steps were slow ({numbers}), which costs {impact_nanos} a step on average. The worst, step {worst_number}, took {worst_nanos} instead of {median_nanos}: {grown_name} took {grown_nanos} longer than in other steps.",
+    says: "{outlier_count} of {step_count} steps were slow ({numbers}), which costs {impact_nanos} {per} on average. The worst, step {worst_number}, took {worst_nanos} instead of {median_nanos}: {grown_name} took {grown_nanos} longer than in other steps.",
     hint: "See what these steps do that others do not: a checkpoint, evaluation or logging, longer inputs, recompilation, garbage collection. The first steps may be warm-up: record after them.",
 };
 
@@ -70,7 +70,7 @@ pub(super) const STRAGGLER: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/straggler.sql"),
-    says: "In group {process_group}, the {subject} began {last_count} of {count} collectives last, alone ({last_percent}): the others waited {delay_nanos} for it, {impact_nanos} a step. That is {delay_percent} of all delays of the group.",
+    says: "In group {process_group}, the {subject} began {last_count} of {count} collectives last, alone ({last_percent}): the others waited {delay_nanos} for it, {impact_nanos} {per}. That is {delay_percent} of all delays of the group.",
     hint: "Look at what this rank does before its collectives that the others do not: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Give ranks equal work, such as batches of equal length.",
 };
 

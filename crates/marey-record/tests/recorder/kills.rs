@@ -36,7 +36,9 @@ fn record_until_killed(path: &str) {
 /// Lets a process live for a while and kills it somewhere in a step. Returns how many scopes it had
 /// left a second before.
 fn live_and_kill(turn: &Turn, number: u64) -> usize {
-    let mut child = Role::new(TEST, &format!("{number}"), turn).spawn(&[]);
+    // Where the machine is busy with twenty of these, logs wait long to be taken over: none is full.
+    let buffer = [("MAREY_TRACE_BUFFER_BYTES", "67108864")];
+    let mut child = Role::new(TEST, &format!("{number}"), turn).spawn(&buffer);
     let mut out = wait_until_ready(&mut child);
     let mut ask = child.stdin.take().unwrap();
     // Odd multiples spread the moments over half a second, and over a step.

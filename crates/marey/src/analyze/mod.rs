@@ -34,7 +34,11 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
     let Some(path) = args.run.as_ref().filter(|_| !args.rules) else {
         let paint = output.paint;
-        return Ok(rules::write(output.data(), paint)?);
+        let written = match args.format() {
+            Format::Md => rules::write_markdown(output.data()),
+            Format::Txt | Format::Html | Format::Json => rules::write(output.data(), paint),
+        };
+        return Ok(written?);
     };
     let options = args.options()?;
     let opened = runs::open(path, output)?;

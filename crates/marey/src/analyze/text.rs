@@ -108,7 +108,9 @@ pub(super) fn impact(finding: &Finding) -> String {
     let mut parts = Vec::new();
     if finding.impact_nanos > 0.0 {
         let share = finding.impact_percent.map(|share| format!(" ({share:.1} %)"));
-        parts.push(format!("{} a step{}", Nanos(finding.impact_nanos), share.unwrap_or_default()));
+        let per = if finding.is_per_step { "a step" } else { "of the recording" };
+        let (time, share) = (Nanos(finding.impact_nanos), share.unwrap_or_default());
+        parts.push(format!("{time} {per}{share}"));
     }
     if let Some(gain) = finding.gain_nanos.filter(|gain| *gain > 0.0) {
         let times = finding.speedup.map(|times| format!(", {times:.2}x as fast"));

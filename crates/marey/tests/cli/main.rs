@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod analyze;
 mod collect;
 mod diff;
 mod errors;

@@ -45,7 +45,7 @@ fn a_table_has_a_line_for_each_column() {
     --- stdout ---
     --- stderr ---
     error: there is no table `stesp`
-    hint: did you mean `steps`?
+    hint: did you mean one of steps, step_summary, step_times?
     ");
     let raw = transcript(&mut marey("schema raw.metric"));
     assert!(raw.contains("hint: did you mean one of raw.metrics, "), "{raw}");

@@ -21,6 +21,9 @@ fn help_shows_the_verbs_and_examples() {
     Commands:
       run          Profile a Python program, a module or a command
       view         Show profiles as trees
+      analyze      Say what takes the time of a run, what is wrong, and what to change
+      compare      Show what two runs differ in, before and after
+      check        Hold a run against another one, for CI
       query        Ask a run in SQL
       info         Show what a run is
       schema       Show what tables and columns runs have
@@ -42,6 +45,8 @@ fn help_shows_the_verbs_and_examples() {
       marey view train.hatchet              Show the profile as a tree
       marey view -d 3 -t 1% train.hatchet   Only three levels, and what takes at least 1 %
       marey info train.marey                What a run is, and what it lacks
+      marey analyze train.marey             What takes its time, what is wrong, and what to change
+      marey compare old.marey new.marey     What became faster and slower
       marey query train.marey               Ask a run in SQL
       marey info trace.json.gz              Files of other formats are taken as they are
       marey export train.marey -f perfetto -o train.pftrace

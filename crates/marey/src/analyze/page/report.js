@@ -33,7 +33,8 @@ function evidence(of) {
     return h("div", null, h("table", { class: "pairs" }, h("tbody", null, pairs)), sqlBox(of.sql));
 }
 
-function finding(one, per) {
+function finding(one) {
+    const per = one.is_per_step ? " a step" : "";
     const [mark, name] = SEVERITIES.get(one.severity) ?? ["●", one.severity];
     const wide = Math.min(Math.max(one.impact_percent, 0), 100);
     const hasGain = one.gain_nanos !== null && one.gain_nanos !== undefined;
@@ -59,11 +60,11 @@ function finding(one, per) {
         one.evidence ? details("Evidence", () => evidence(one.evidence)) : null);
 }
 
-function findingSection(findings, per) {
-    const list = h("div", { class: "findings" }, findings.slice(0, FIRST_FINDINGS).map((one) => finding(one, per)));
+function findingSection(findings) {
+    const list = h("div", { class: "findings" }, findings.slice(0, FIRST_FINDINGS).map((one) => finding(one)));
     const rest = findings.slice(FIRST_FINDINGS);
     const more = h("button", { type: "button", class: "more", click: () => {
-        list.append(...rest.map((one) => finding(one, per)));
+        list.append(...rest.map((one) => finding(one)));
         list.children[FIRST_FINDINGS].querySelector("summary, button")?.focus();
         more.remove();
     } }, `Show ${rest.length} more`);
@@ -87,7 +88,7 @@ function sections(report) {
     const asked = (one) => [one.name, one.title, () => tableSection(one)];
     return [
         ["findings", "Findings", () => findings.length
-            ? findingSection(findings, steps.length ? " a step" : "")
+            ? findingSection(findings)
             : h("p", { class: "doc" }, "No rule found anything above its thresholds.")],
         steps.length ? ["step-strip", "Steps", () => stepSection(steps)] : null,
         charts.devices?.length ? ["device-time", "Device time", () => deviceSection(charts.devices)] : null,

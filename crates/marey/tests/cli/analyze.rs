@@ -1,0 +1,382 @@
+//! `marey analyze`, `marey compare` and `marey check`, on made traces.
+
+use std::fmt::Write as _;
+
+use insta::assert_snapshot;
+
+use crate::{Folder, marey, stdout, transcript};
+
+/// What a line prints.
+fn printed(folder: &Folder, line: &str) -> String {
+    stdout(&transcript(&mut folder.marey(line))).to_owned()
+}
+
+/// A trace of twelve steps on one device, in each of which an operator takes so many microseconds on
+/// the host, and the device works for the last 300 of 1,000.
+fn training(operator_micros: u32, name: &str) -> String {
+    let mut events = String::new();
+    for step in 0..12 {
+        let start = step * 1_000;
+        // No two steps are alike: a tenth of a percent.
+        let length = 900 + operator_micros / 10 + step % 3;
+        let (launch, kernel) = (start + operator_micros, start + operator_micros + 20);
+        let correlation = step + 1;
+        write!(
+            events,
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":1,"tid":1,"ts":{start},"dur":{length}}},
+            {{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{},"dur":{}}},
+            {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{launch},"dur":10,"args":{{"correlation":{correlation}}}}},
+            {{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":{kernel},"dur":300,"args":{{"device":0,"stream":7,"correlation":{correlation}}}}},"#,
+            start + 1,
+            operator_micros - 1,
+        )
+        .unwrap();
+    }
+    let events = events.trim_end_matches(',');
+    format!(r#"{{"schemaVersion":1,"distributedInfo":{{"rank":0}},"traceEvents":[{events}]}}"#)
+}
+
+fn read(folder: &Folder, name: &str) -> String {
+    std::fs::read_to_string(folder.path(name)).unwrap()
+}
+
+fn folder() -> Folder {
+    Folder::new(&[
+        ("before.json", training(200, "aten::mm")),
+        ("after.json", training(500, "aten::mm")),
+        ("renamed.json", training(200, "aten::matmul_v2")),
+    ])
+}
+
+#[test]
+fn a_report_says_what_takes_the_time_and_what_to_change() {
+    let shown = transcript(&mut folder().marey("analyze after.json"));
+    assert_snapshot!(shown, @r#"
+    exit code: 0
+    --- stdout ---
+    ============================================================
+    Analysis of after.json
+    ============================================================
+
+    Summary:
+      Processes: 1
+      Ranks: 1
+      Devices used: 1
+      Total steps: 12
+      Total time: 12.0 ms
+      Avg step time: 951 µs
+      Median step time: 951 µs
+      90 % of steps within: 952 µs
+      Slowest step: 952 µs
+      GPU busy: 31.9 %
+      GPU computing: 31.9 %
+      Exposed communication: 0.0 %
+      GPU idle: 68.1 %
+
+    Top Operations:
+      1. aten::mm: 5.99 ms (12 calls)
+      2. cudaLaunchKernel: 120 µs (12 calls)
+
+    Bottlenecks Detected:
+      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of a step by itself (50.1 %), in 12 calls of 499 µs on average.
+        499 µs a step (50.1 %); mending it saves up to 499 µs, 2.00x as fast; measured
+        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
+      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs of a step (46.8 %) because of host wait: operators; most of it, 457 µs of a step, in aten::mm. In total it was idle 64.4 % of the time.
+        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; measured
+        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
+      [HIGH] launch_bound (rank 0): Device 0 waited 467 µs of a step (46.8 %) for launches: the host needed 1.00 ms from one to the next, and each gave 300 µs of work; 100.0 % of 12 found the queue empty.
+        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; likely
+        Fix: Launch less: torch.compile (mode "reduce-overhead"), CUDA graphs, fused and foreach optimizers, larger batches. Profile without stacks and shapes first: recording them slows the host down.
+      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of a step by itself (30.1 %), in 12 calls of 300 µs on average.
+        300 µs a step (30.1 %); mending it saves up to 300 µs, 1.43x as fast; measured
+        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
+      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs of a step (17.6 %) because of host wait: outside operators; most of it, 130 µs of a step, in step. In total it was idle 64.4 % of the time.
+        175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
+        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
+
+    Training steps:
+      rank  number  duration  between  deviation  robust z  is outlier
+         0       0    950 µs        -   -1.00 µs   -0.6745  no
+         0       1    951 µs  50.0 µs       0 ns         0  no
+         0       2    952 µs  49.0 µs    1.00 µs    0.6745  no
+         0       3    950 µs  48.0 µs   -1.00 µs   -0.6745  no
+         0       4    951 µs  50.0 µs       0 ns         0  no
+         0       5    952 µs  49.0 µs    1.00 µs    0.6745  no
+         0       6    950 µs  48.0 µs   -1.00 µs   -0.6745  no
+         0       7    951 µs  50.0 µs       0 ns         0  no
+         0       8    952 µs  49.0 µs    1.00 µs    0.6745  no
+         0       9    950 µs  48.0 µs   -1.00 µs   -0.6745  no
+      … and more: --top N
+
+    Where the time of devices went:
+      rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
+         0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
+
+    Why devices were idle:
+      cause      activity           host span            idle  idle %  gap count
+      host wait  operators          aten::mm          5.49 ms  71.3 %          0
+      host wait  outside operators  step              1.56 ms  20.3 %         11
+      host wait  outside operators  -                  540 µs   7.0 %          0
+      host wait  operators          cudaLaunchKernel   110 µs   1.4 %          0
+
+    What steps waited for:
+      bound        total   path %  count  longest
+      cpu_bound  11.4 ms  100.0 %     48   499 µs
+
+    Operations by exclusive time:
+      name              kind      count     self    total     mean      max
+      aten::mm          operator     12  5.99 ms  5.99 ms   499 µs   499 µs
+      cudaLaunchKernel  runtime      12   120 µs   120 µs  10.0 µs  10.0 µs
+
+    Kernels by device time:
+      name   class    count    total    mean     max  kernel %
+      sgemm  compute     12  3.60 ms  300 µs  300 µs   100.0 %
+
+    Operations by what they launched:
+      name  kind  self count     self  self busy
+      step  step          12  3.60 ms    3.60 ms
+
+    Launches:
+      launch name       kind    count  mean launch  mean device  mean delay  longest delay  short count
+      cudaLaunchKernel  kernel     12      10.0 µs       300 µs     10.0 µs        10.0 µs            0
+
+    Launches that wait on streams:
+      device  stream  max length  mean length  duration  queued  full  full %  pid  rank  process id
+           0       7           1       0.0218   11.0 ms  240 µs  0 ns   0.0 %    1     0           0
+
+    ============================================================
+    --- stderr ---
+    "#);
+}
+
+#[test]
+fn sections_come_alone() {
+    let shown = transcript(
+        &mut folder().marey("analyze after.json --section devices --section steps --top 2"),
+    );
+    assert_snapshot!(shown, @r"
+    exit code: 0
+    --- stdout ---
+    Where the time of devices went:
+      rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
+         0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
+
+    Training steps:
+      rank  number  duration  between  deviation  robust z  is outlier
+         0       0    950 µs        -   -1.00 µs   -0.6745  no
+         0       1    951 µs  50.0 µs       0 ns         0  no
+      … and more: --top N
+
+    --- stderr ---
+    ");
+}
+
+#[test]
+fn the_suffix_says_how_a_report_is_written() {
+    let folder = folder();
+    for (name, first) in [
+        ("r.md", ""),
+        ("r.html", "<!DOCTYPE html>"),
+        ("r.json", "{"),
+        ("r.txt", "Where the time of devices went:"),
+    ] {
+        let written = transcript(
+            &mut folder.marey(&format!("analyze after.json --section devices -o {name}")),
+        );
+        assert_eq!(written, "exit code: 0\n--- stdout ---\n--- stderr ---\n");
+        assert_eq!(read(&folder, name).lines().next(), Some(first), "{name}");
+    }
+    let page = read(&folder, "r.html");
+    for mark in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
+        assert!(!page.contains(mark), "{mark}");
+    }
+    assert!(page.contains(r#""title":"after.json""#));
+    let json: serde_json::Value = serde_json::from_str(&read(&folder, "r.json")).unwrap();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["tables"][0]["name"], "devices");
+}
+
+#[test]
+fn bad_thresholds_are_refused() {
+    let folder = folder();
+    let refused = |setting: &str| {
+        transcript(&mut folder.marey(&format!("analyze after.json --threshold {setting}")))
+    };
+    let settings = [
+        "hot_operation.medium=1",
+        "hot_operation.medium_percent",
+        "hot_operation.medium_percent=x",
+    ];
+    assert_snapshot!(settings.map(refused).join("\n"), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; there is `hot_operation.medium_percent`, `hot_operation.high_percent`
+    hint: `marey analyze --rules` lists what can be set
+
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: --threshold hot_operation.medium_percent: not of the form RULE.NAME=NUMBER
+    hint: `marey analyze --rules` lists what can be set
+
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: --threshold hot_operation.medium_percent=x: not of the form RULE.NAME=NUMBER
+    hint: `marey analyze --rules` lists what can be set
+    ");
+}
+
+#[test]
+fn every_rule_is_listed_with_its_thresholds() {
+    let shown = stdout(&transcript(&mut marey("analyze --rules"))).to_owned();
+    let rules: Vec<&str> =
+        shown.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
+    assert_eq!(rules.len(), 14, "{rules:?}");
+    assert!(shown.contains("  hot_operation.medium_percent = 10 %: "), "{shown}");
+    // The page says the same; `marey analyze --rules -f md` writes it.
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/rules.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(stdout(&transcript(&mut marey("analyze --rules -f md"))).to_owned(), page);
+}
+
+#[test]
+fn two_runs_stand_side_by_side() {
+    assert_snapshot!(transcript(&mut folder().marey("compare before.json after.json")), @r"
+    exit code: 0
+    --- stdout ---
+    Profile Comparison
+    ============================================================
+    before: before.json
+    after:  after.json
+
+      Metric                          Before    After    Change       %     95 % interval  Significant
+      steps.count                         12       12         0  +0.0 %                 –  -
+      total_time.total               11.9 ms  12.0 ms  +30.0 µs  +0.3 %                 –  -
+      step_time.mean                  921 µs   951 µs  +30.0 µs  +3.3 %  +3.2 % to +3.3 %  yes
+      step_time.p50                   921 µs   951 µs  +30.0 µs  +3.3 %  +3.1 % to +3.4 %  yes
+      step_time.p90                   922 µs   952 µs  +30.0 µs  +3.3 %  +3.1 % to +3.4 %  yes
+      gpu_memory.peak                      –        –         –       –                 –  -
+      gpu_memory.growing                   –        –         –       –                 –  -
+      gpu_busy.mean                   300 µs   300 µs      0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_busy.percent                32.6 %   31.5 %   -1.0 pp  -3.2 %                 –  -
+      gpu_idle.mean                   621 µs   651 µs  +30.0 µs  +4.8 %  +4.7 % to +4.9 %  yes
+      gpu_idle.percent                67.4 %   68.5 %   +1.0 pp  +1.5 %                 –  -
+      gpu_compute.mean                300 µs   300 µs      0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_compute.percent             32.6 %   31.5 %   -1.0 pp  -3.2 %                 –  -
+      gpu_copies.mean                   0 ns     0 ns      0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_copies.percent               0.0 %    0.0 %   +0.0 pp  +0.0 %                 –  -
+      communication.mean                0 ns     0 ns      0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      communication.percent            0.0 %    0.0 %   +0.0 pp  +0.0 %                 –  -
+      exposed_communication.mean        0 ns     0 ns      0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      exposed_communication.percent    0.0 %    0.0 %   +0.0 pp  +0.0 %                 –  -
+      kernel_launches.mean                 1        1         0  +0.0 %  +0.0 % to +0.0 %  no
+
+    Operations, per step (0 added, 0 removed, 1 increased, 0 decreased, 2 unchanged)
+       Change         %  Before   After  Count             Where
+      +300 µs  +150.8 %  199 µs  499 µs      1  increased  step/aten::mm
+
+    Kernels, per step (0 added, 0 removed, 0 increased, 0 decreased, 1 unchanged)
+
+    --- stderr ---
+    ");
+}
+
+#[test]
+fn what_may_be_renamed_is_asked() {
+    let shown = printed(&folder(), "compare before.json renamed.json");
+    assert!(shown.contains("Renamed?\n  step/aten::mm -> step/aten::matmul_v2 ("), "{shown}");
+}
+
+#[test]
+fn a_run_is_as_itself() {
+    let folder = folder();
+    let json = printed(&folder, "compare before.json before.json -f json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = |name: &str| json[name].as_array().unwrap().clone();
+    assert!(rows("operations").iter().all(|row| row["category"] == "unchanged"));
+    assert!(rows("metrics").iter().all(|row| row["significant"] != "yes"));
+    assert!(rows("renames").is_empty());
+}
+
+#[test]
+fn a_gate_passes_fails_or_cannot_tell() {
+    let folder = folder();
+    let check = |line: &str| transcript(&mut folder.marey(&format!("check {line}")));
+    assert_snapshot!(check("before.json --baseline before.json --fail-on step_time.p50>+3%"), @r"
+    exit code: 0
+    --- stdout ---
+    pass          step_time.p50>+3%
+        921 µs -> 921 µs, judged +0.0 % (95 %: +0.0 % to +0.0 %): not above the threshold
+
+      Metric                          Before    After   Change       %     95 % interval  Significant
+      steps.count                         12       12        0  +0.0 %                 –  -
+      total_time.total               11.9 ms  11.9 ms     0 ns  +0.0 %                 –  -
+      step_time.mean                  921 µs   921 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      step_time.p50                   921 µs   921 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      step_time.p90                   922 µs   922 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_memory.peak                      –        –        –       –                 –  -
+      gpu_memory.growing                   –        –        –       –                 –  -
+      gpu_busy.mean                   300 µs   300 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_busy.percent                32.6 %   32.6 %  +0.0 pp  +0.0 %                 –  -
+      gpu_idle.mean                   621 µs   621 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_idle.percent                67.4 %   67.4 %  +0.0 pp  +0.0 %                 –  -
+      gpu_compute.mean                300 µs   300 µs     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_compute.percent             32.6 %   32.6 %  +0.0 pp  +0.0 %                 –  -
+      gpu_copies.mean                   0 ns     0 ns     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      gpu_copies.percent               0.0 %    0.0 %  +0.0 pp  +0.0 %                 –  -
+      communication.mean                0 ns     0 ns     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      communication.percent            0.0 %    0.0 %  +0.0 pp  +0.0 %                 –  -
+      exposed_communication.mean        0 ns     0 ns     0 ns  +0.0 %  +0.0 % to +0.0 %  no
+      exposed_communication.percent    0.0 %    0.0 %  +0.0 pp  +0.0 %                 –  -
+      kernel_launches.mean                 1        1        0  +0.0 %  +0.0 % to +0.0 %  no
+
+    --- stderr ---
+    ");
+    assert!(
+        check("after.json --baseline before.json --fail-on step_time.p50>+3%")
+            .starts_with("exit code: 1\n")
+    );
+    assert!(
+        check("after.json --baseline before.json --fail-on step_time.p99>+3%")
+            .starts_with("exit code: 3\n")
+    );
+    assert!(check("after.json --baseline before.json --fail-on step_time.p50>+3% --fail-on step_time.p99>+3%").starts_with("exit code: 1\n"));
+    assert!(
+        check("before.json --baseline after.json --fail-on step_time.p50>+3%")
+            .starts_with("exit code: 0\n")
+    );
+}
+
+#[test]
+fn a_gate_that_cannot_be_read_says_where() {
+    let folder = folder();
+    let refused = |condition: &str| {
+        let line = format!("check after.json --baseline before.json --fail-on {condition}");
+        let transcript = transcript(&mut folder.marey(&line));
+        transcript.lines().find(|line| line.starts_with("error")).unwrap().to_owned()
+    };
+    let conditions = ["step_tim>3%", "step_time.p50>3%", "step_time=3%", "gpu_memory.p50>1"];
+    assert_snapshot!(conditions.map(refused).join("\n"), @r"
+    error: invalid value 'step_tim>3%' for '--fail-on <CONDITION>': bad condition `step_tim>3%`, column 1: no metric `step_tim`; did you mean `step_time` or `steps`; there are steps, total_time, step_time, gpu_busy, gpu_idle, gpu_compute, gpu_copies, communication, exposed_communication, gpu_memory, kernel_launches, mfu
+    error: invalid value 'step_time.p50>3%' for '--fail-on <CONDITION>': bad condition `step_time.p50>3%`, column 16: `step_time.p50` is no share; for a change by so much, write `+3%`
+    error: invalid value 'step_time=3%' for '--fail-on <CONDITION>': bad condition `step_time=3%`, column 10: only `>` and `<` compare
+    error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no `p50`; there are peak, growth, growing
+    ");
+    assert!(
+        transcript(&mut folder.marey("check after.json --fail-on step_time>+3%"))
+            .starts_with("exit code: 2\n")
+    );
+}
+
+#[test]
+fn ci_gets_its_files_besides() {
+    let folder = folder();
+    let line = "check after.json --baseline before.json --fail-on step_time.p50>+3% --junit j.xml --markdown c.md -f json";
+    let json: serde_json::Value = serde_json::from_str(&printed(&folder, line)).unwrap();
+    assert_eq!(json["exit_code"], 1);
+    assert_eq!(json["verdicts"][0]["outcome"], "regression");
+    assert!(read(&folder, "j.xml").contains("<failure message="));
+    assert!(read(&folder, "c.md").starts_with("### marey: after.json against before.json\n"));
+}
