@@ -1,8 +1,8 @@
 """Measures the analyses: `python bench/views.py`.
 
-What it takes from a trace to all answers about devices: HTA's analyses, and marey's views, which
-answer the same and more, in turn on the same files, each in a process of its own that has started
-and imported everything. `--update` writes the table to `docs/benchmarks.md`; `--traces FOLDER`
+What it takes from a trace to all answers: nine of HTA's analyses, and the page of `marey analyze`,
+which has the same and more (rules, critical path, sequences, occupancy, charts), in turn on the same
+files, each in a process of its own that has started and imported everything. `--update` writes the table to `docs/benchmarks.md`; `--traces FOLDER`
 measures those there too.
 """
 
@@ -22,18 +22,13 @@ RECORDED = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nc
 
 # Each prints the seconds that it took.
 OURS = """
-import sys, time
-import marey
+import os, sys, tempfile, time
 import marey._engine
-begin = time.perf_counter()
-run = marey.open(sys.argv[1])
-for view in (
-    "gpu_time", "gpu_time_by_step", "gpu_gaps", "kernel_summary", "launches", "queue_length",
-    "queue_summary", "gpu_copies", "operator_kernels", "gpu_annotations", "stragglers",
-):
-    run.sql(f"SELECT * FROM {view}").rows()
-print(time.perf_counter() - begin)
-run.close()
+with tempfile.TemporaryDirectory() as folder:
+    page = os.path.join(folder, "report.html")
+    begin = time.perf_counter()
+    assert marey._engine.cli_main(["marey", "analyze", sys.argv[1], "-o", page]) == 0
+    print(time.perf_counter() - begin)
 """
 HTA = """
 import logging, sys, time, warnings

@@ -120,7 +120,7 @@ def test_thresholds_are_set(tmp_path: Path) -> None:
 
 
 def test_a_threshold_that_is_not_there(empty: Run) -> None:
-    near = "no rule has a threshold `hot_operation.medium_percen`.*`hot_operation.medium_percent`"
+    near = r"no rule has a threshold `hot_operation.medium_percen`.*`hot_operation.medium_percent`"
     with pytest.raises(ValueError, match=near):
         empty.findings({"hot_operation.medium_percen": 1})
     with pytest.raises(ValueError, match="not a number"):
@@ -220,7 +220,7 @@ def test_sections_have_names_of_their_own() -> None:
 
 
 def test_a_section_that_is_not_there(empty: Run) -> None:
-    with pytest.raises(ValueError, match="no section 'kernel': there are steps, .*, stragglers"):
+    with pytest.raises(ValueError, match=r"no section 'kernel': there are steps, .*, stragglers"):
         empty.section("kernel")
 
 

@@ -40,6 +40,16 @@ def run(path: Path) -> Iterator[Run]:
         yield opened
 
 
+@pytest.mark.parametrize("columns", ["start_nanos", "start_nanos, path", "path, start_nanos, name"])
+def test_rows_stay_in_order_on_several_threads(columns: str) -> None:
+    """Columns that are computed above the sort, of more rows than a batch has."""
+    trace = Path(__file__).parent / "data" / "kineto" / "a100-nccl.json.gz"
+    with marey.open(trace, threads=4) as many:
+        times = many.sql(f"SELECT {columns} FROM spans ORDER BY start_nanos").column("start_nanos")
+    assert len(times) > 3 * 8_192
+    assert times == sorted(times)
+
+
 # Answers
 
 

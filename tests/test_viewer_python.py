@@ -486,7 +486,7 @@ def test_the_stub_is_that_of_the_module(tmp_path: Path) -> None:
 def test_every_function_of_the_engine_says_what_it_does() -> None:
     functions = [each for each in vars(_engine).values() if inspect.isbuiltin(each)]
     methods = [each for name, each in vars(_engine.Graph).items() if not name.startswith("__")]
-    assert len(functions) == 6
+    assert len(functions) == 7
     assert len(methods) > 25
     for each in [*functions, *methods]:
         assert (each.__doc__ or "").strip().endswith("."), each

@@ -33,6 +33,7 @@ def compare(
     Raises:
         OSError: One cannot be read.
         UnreadableRun: One is no sound run; a `ValueError`.
+        ValueError: The tolerance is no share.
     """
     return Comparison(_opened(before), _opened(after), tolerance)
 

@@ -173,7 +173,9 @@ class Run:
         Args:
             by_step: A row for each training step and device.
         """
-        return self.sql(f"SELECT * FROM {'gpu_time_by_step' if by_step else 'gpu_time'}")
+        if by_step:
+            return self.sql("SELECT * FROM gpu_time_by_step ORDER BY rank, start_nanos, device")
+        return self.sql("SELECT * FROM gpu_time ORDER BY rank, device")
 
     def section(self, name: str, *, max_rows: int | None = None) -> Result:
         """A table of the report that `marey analyze` writes; `SECTIONS` has their names.

@@ -1,4 +1,4 @@
--- The device of the rank that holds most at last: what it held at the end of each step.
+-- The device that held most at the end of any step: what it held at the end of each.
 SELECT
     number,
     CAST(allocated_bytes AS DOUBLE) AS allocated_bytes

@@ -14,6 +14,7 @@ SELECT
     path,
     name,
     kind,
+    min(context_id) AS context_id,
     sum(count) AS count,
     sum(total_nanos) AS total_nanos,
     sum(self_nanos) AS self_nanos
@@ -22,6 +23,7 @@ FROM (
         path(s.context_id) AS path,
         name(s.name_id) AS name,
         kind(s.context_id) AS kind,
+        s.context_id AS context_id,
         CAST(count(*) AS DOUBLE) / c.divisor / c.process_count AS count,
         CAST(sum(s.duration_nanos) AS DOUBLE) / c.divisor / c.process_count AS total_nanos,
         CAST(sum(s.duration_nanos - s.children_nanos) AS DOUBLE) / c.divisor / c.process_count AS self_nanos

@@ -13,6 +13,8 @@ WITH copies AS (
 waits AS (
     SELECT
         w.process_id AS process_id,
+        w.window_nanos AS window_nanos,
+        w.divisor AS divisor,
         c.parent_id AS context_id,
         s.name_id AS name_id,
         s.start_nanos AS start_nanos,
@@ -55,25 +57,27 @@ SELECT
     CAST(coalesce(nullif(path(p.context_id), ''), name(p.name_id)) AS VARCHAR) AS subject,
     CAST(
         CASE
-            WHEN 100.0 * p.sync_nanos / w.window_nanos > {high_percent} THEN 'high'
-            WHEN 100.0 * p.sync_nanos / w.window_nanos > {medium_percent} THEN 'medium'
+            WHEN 100.0 * p.sync_nanos / p.window_nanos > {high_percent} THEN 'high'
+            WHEN 100.0 * p.sync_nanos / p.window_nanos > {medium_percent} THEN 'medium'
             ELSE 'low'
         END AS VARCHAR
     ) AS severity,
-    CAST(p.sync_nanos AS DOUBLE) / w.divisor AS impact_nanos,
-    100.0 * p.sync_nanos / w.window_nanos AS impact_percent,
-    CAST(least(p.sync_nanos, i.idle_nanos) AS DOUBLE) / w.divisor AS gain_nanos,
+    CAST(p.sync_nanos AS DOUBLE) / p.divisor AS impact_nanos,
+    100.0 * p.sync_nanos / p.window_nanos AS impact_percent,
+    CAST(least(p.sync_nanos, i.idle_nanos) AS DOUBLE) / p.divisor AS gain_nanos,
     CAST('measured' AS VARCHAR) AS confidence,
     rank(p.process_id) AS rank,
     p.process_id AS process_id,
     name(p.name_id) AS call,
-    CAST(p.sync_count AS DOUBLE) / w.divisor AS syncs_per_step,
+    CAST(p.sync_count AS DOUBLE) / p.divisor AS syncs_per_step,
     CAST(p.longest_nanos AS DOUBLE) AS longest_nanos,
-    100.0 * p.total_nanos / w.window_nanos AS total_sync_percent
+    100.0 * p.total_nanos / p.window_nanos AS total_sync_percent
 FROM (
     SELECT
         process_id,
         context_id,
+        max(window_nanos) AS window_nanos,
+        max(divisor) AS divisor,
         count(*) AS sync_count,
         union_nanos(start_nanos, end_nanos) AS sync_nanos,
         sum(union_nanos(start_nanos, end_nanos)) OVER (PARTITION BY process_id) AS total_nanos,
@@ -83,8 +87,7 @@ FROM (
     WHERE NOT is_end
     GROUP BY process_id, context_id
 ) AS p
-JOIN step_summary AS w ON w.process_id = p.process_id
 LEFT JOIN idle AS i ON i.process_id = p.process_id
-WHERE w.window_nanos > 0 AND 100.0 * p.sync_nanos >= {min_percent} * w.window_nanos AND p.sync_nanos > 0
+WHERE p.window_nanos > 0 AND 100.0 * p.sync_nanos >= {min_percent} * p.window_nanos AND p.sync_nanos > 0
 ORDER BY impact_nanos DESC, subject, p.process_id
 LIMIT 5

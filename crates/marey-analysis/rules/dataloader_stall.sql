@@ -2,6 +2,8 @@
 WITH loads AS (
     SELECT
         w.process_id AS process_id,
+        w.window_nanos AS window_nanos,
+        w.divisor AS divisor,
         s.name_id AS name_id,
         s.start_nanos AS start_nanos,
         least(s.start_nanos + s.duration_nanos, w.last_nanos) AS end_nanos
@@ -23,6 +25,8 @@ WITH loads AS (
 loads_of_devices AS (
     SELECT
         l.process_id AS process_id,
+        l.window_nanos AS window_nanos,
+        l.divisor AS divisor,
         d.device AS device,
         l.name_id AS name_id,
         l.start_nanos AS start_nanos,
@@ -39,20 +43,20 @@ SELECT
     name(d.name_id) AS subject,
     CAST(
         CASE
-            WHEN 100.0 * d.stall_nanos / w.window_nanos > {high_percent} THEN 'high'
-            WHEN 100.0 * d.stall_nanos / w.window_nanos > {medium_percent} THEN 'medium'
+            WHEN 100.0 * d.stall_nanos / d.window_nanos > {high_percent} THEN 'high'
+            WHEN 100.0 * d.stall_nanos / d.window_nanos > {medium_percent} THEN 'medium'
             ELSE 'low'
         END AS VARCHAR
     ) AS severity,
-    CAST(d.stall_nanos AS DOUBLE) / w.divisor AS impact_nanos,
-    100.0 * d.stall_nanos / w.window_nanos AS impact_percent,
-    CAST(d.stall_nanos AS DOUBLE) / w.divisor AS gain_nanos,
+    CAST(d.stall_nanos AS DOUBLE) / d.divisor AS impact_nanos,
+    100.0 * d.stall_nanos / d.window_nanos AS impact_percent,
+    CAST(d.stall_nanos AS DOUBLE) / d.divisor AS gain_nanos,
     CAST('measured' AS VARCHAR) AS confidence,
     rank(d.process_id) AS rank,
     d.process_id AS process_id,
     d.device AS device,
-    CAST(d.load_nanos AS DOUBLE) / w.divisor AS load_nanos,
-    CAST(d.load_nanos - d.stall_nanos AS DOUBLE) / w.divisor AS hidden_nanos,
+    CAST(d.load_nanos AS DOUBLE) / d.divisor AS load_nanos,
+    CAST(d.load_nanos - d.stall_nanos AS DOUBLE) / d.divisor AS hidden_nanos,
     d.longest_nanos AS longest_nanos,
     d.load_count AS load_count
 FROM (
@@ -64,6 +68,8 @@ FROM (
         SELECT
             process_id,
             device,
+            max(window_nanos) AS window_nanos,
+            max(divisor) AS divisor,
             first_value(name_id ORDER BY coalesce(end_nanos - start_nanos, -1) DESC, name_id) FILTER (WHERE is_load) AS name_id,
             count(*) FILTER (WHERE is_load) AS load_count,
             max(end_nanos - start_nanos) FILTER (WHERE is_load) AS longest_nanos,
@@ -74,6 +80,8 @@ FROM (
             SELECT
                 process_id,
                 device,
+                window_nanos,
+                divisor,
                 name_id,
                 start_nanos,
                 end_nanos,
@@ -83,6 +91,8 @@ FROM (
             SELECT
                 process_id,
                 device,
+                NULL AS window_nanos,
+                NULL AS divisor,
                 NULL AS name_id,
                 start_nanos,
                 start_nanos + duration_nanos AS end_nanos,
@@ -94,10 +104,9 @@ FROM (
     )
     WHERE load_count > 0
 ) AS d
-JOIN step_summary AS w ON w.process_id = d.process_id
 WHERE d.place = 1
-    AND w.window_nanos > 0
+    AND d.window_nanos > 0
     AND d.stall_nanos > 0
-    AND 100.0 * d.stall_nanos >= {min_percent} * w.window_nanos
+    AND 100.0 * d.stall_nanos >= {min_percent} * d.window_nanos
 ORDER BY impact_nanos DESC, d.process_id
 LIMIT 5

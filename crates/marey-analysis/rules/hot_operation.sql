@@ -5,6 +5,8 @@ WITH entered AS (
         t.process_id AS process_id,
         s.context_id AS context_id,
         FALSE AS is_sum,
+        max(t.window_nanos) AS window_nanos,
+        max(t.divisor) AS divisor,
         sum(s.duration_nanos - s.children_nanos) AS self_nanos,
         sum(s.duration_nanos) AS total_nanos,
         count(*) AS count
@@ -14,7 +16,9 @@ WITH entered AS (
             t.id AS thread_id,
             t.process_id AS process_id,
             w.first_nanos AS first_nanos,
-            w.last_nanos AS last_nanos
+            w.last_nanos AS last_nanos,
+            w.window_nanos AS window_nanos,
+            w.divisor AS divisor
         FROM raw.threads AS t
         INNER JOIN step_summary AS w ON w.process_id = t.process_id
     ) AS t ON t.thread_id = s.thread_id
@@ -29,6 +33,8 @@ WITH entered AS (
         process_of(thread_id) AS process_id,
         context_id,
         TRUE AS is_sum,
+        NULL AS window_nanos,
+        1 AS divisor,
         sum(self_nanos) AS self_nanos,
         sum(total_nanos) AS total_nanos,
         sum(count) AS count
@@ -45,6 +51,8 @@ names AS (
         c.name_id AS name_id,
         c.kind AS kind,
         g.is_sum AS is_sum,
+        max(g.window_nanos) AS window_nanos,
+        max(g.divisor) AS divisor,
         sum(g.self_nanos) AS self_nanos,
         sum(g.count) AS count,
         sum(sum(g.self_nanos)) OVER process AS all_nanos,
@@ -88,11 +96,10 @@ host AS (
             THEN greatest(n.self_nanos - n.engine_nanos, 0)
             ELSE n.self_nanos
         END AS self_nanos,
-        greatest(CASE WHEN n.is_sum THEN n.all_nanos ELSE w.window_nanos - coalesce(d.busy_nanos, 0) END, 0) AS limit_nanos,
-        CASE WHEN n.is_sum THEN n.all_nanos ELSE w.window_nanos END AS window_nanos,
-        CASE WHEN n.is_sum THEN 1 ELSE w.divisor END AS divisor
+        greatest(CASE WHEN n.is_sum THEN n.all_nanos ELSE n.window_nanos - coalesce(d.busy_nanos, 0) END, 0) AS limit_nanos,
+        CASE WHEN n.is_sum THEN n.all_nanos ELSE n.window_nanos END AS window_nanos,
+        n.divisor AS divisor
     FROM names AS n
-    LEFT JOIN step_summary AS w ON w.process_id = n.process_id
     LEFT JOIN devices AS d ON d.process_id = n.process_id
     WHERE
         n.kind <> 'step'

@@ -15,6 +15,8 @@ launched AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
+        w.window_nanos AS window_nanos,
+        w.divisor AS divisor,
         g.work_nanos AS work_nanos,
         greatest(g.start_nanos - l.end_nanos, 0) AS delay_nanos,
         l.start_nanos - lag(l.start_nanos) OVER (
@@ -39,14 +41,14 @@ SELECT
     CAST(concat('device ', i.device) AS VARCHAR) AS subject,
     CAST(
         CASE
-            WHEN 100.0 * i.operator_nanos / w.window_nanos > {high_percent} THEN 'high'
-            WHEN 100.0 * i.operator_nanos / w.window_nanos > {medium_percent} THEN 'medium'
+            WHEN 100.0 * i.operator_nanos / l.window_nanos > {high_percent} THEN 'high'
+            WHEN 100.0 * i.operator_nanos / l.window_nanos > {medium_percent} THEN 'medium'
             ELSE 'low'
         END AS VARCHAR
     ) AS severity,
-    CAST(i.operator_nanos AS DOUBLE) / w.divisor AS impact_nanos,
-    100.0 * i.operator_nanos / w.window_nanos AS impact_percent,
-    CAST(i.operator_nanos AS DOUBLE) / w.divisor AS gain_nanos,
+    CAST(i.operator_nanos AS DOUBLE) / l.divisor AS impact_nanos,
+    100.0 * i.operator_nanos / l.window_nanos AS impact_percent,
+    CAST(i.operator_nanos AS DOUBLE) / l.divisor AS gain_nanos,
     CAST('likely' AS VARCHAR) AS confidence,
     rank(i.process_id) AS rank,
     i.process_id AS process_id,
@@ -56,7 +58,7 @@ SELECT
     l.empty_percent AS empty_percent,
     l.launch_count AS launch_count,
     100.0 * i.operator_nanos / i.idle_nanos AS operator_percent,
-    100.0 * i.idle_nanos / w.window_nanos AS device_idle_percent
+    100.0 * i.idle_nanos / l.window_nanos AS device_idle_percent
 FROM (
     SELECT
         process_id,
@@ -70,6 +72,8 @@ JOIN (
     SELECT
         process_id,
         device,
+        max(window_nanos) AS window_nanos,
+        max(divisor) AS divisor,
         count(*) AS launch_count,
         avg(CAST(work_nanos AS DOUBLE)) AS work_nanos,
         CAST(percentile_cont(cycle_nanos, 0.5) AS DOUBLE) AS cycle_nanos,
@@ -77,9 +81,8 @@ JOIN (
     FROM launched
     GROUP BY process_id, device
 ) AS l ON l.process_id = i.process_id AND l.device = i.device
-JOIN step_summary AS w ON w.process_id = i.process_id
-WHERE w.window_nanos > 0
-    AND 100.0 * i.operator_nanos >= {min_percent} * w.window_nanos
+WHERE l.window_nanos > 0
+    AND 100.0 * i.operator_nanos >= {min_percent} * l.window_nanos
     AND 100.0 * i.operator_nanos > {min_operator_percent} * i.idle_nanos
     AND l.empty_percent > {min_empty_percent}
     AND l.work_nanos < l.cycle_nanos

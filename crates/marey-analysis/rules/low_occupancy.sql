@@ -7,7 +7,8 @@ WITH ran AS (
         g.start_nanos AS start_nanos,
         g.duration_nanos AS duration_nanos,
         s.divisor AS divisor,
-        s.window_nanos AS window_nanos
+        s.window_nanos AS window_nanos,
+        union_nanos(g.start_nanos, g.start_nanos + g.duration_nanos) OVER (PARTITION BY g.process_id, g.device) AS busy_nanos
     FROM raw.gpu_activities AS g
     JOIN step_summary AS s ON s.process_id = g.process_id
     WHERE g.kind IN ('kernel', 'memcpy', 'memset')
@@ -21,7 +22,7 @@ hot AS (
         k.window_nanos AS window_nanos,
         name(k.name_id) AS name,
         k.total_nanos AS total_nanos,
-        100 * CAST(k.total_nanos AS DOUBLE) / b.busy_nanos AS device_percent
+        100 * CAST(k.total_nanos AS DOUBLE) / k.busy_nanos AS device_percent
     FROM (
         SELECT
             process_id,
@@ -29,20 +30,13 @@ hot AS (
             divisor,
             window_nanos,
             name_id,
+            max(busy_nanos) AS busy_nanos,
             sum(duration_nanos) AS total_nanos
         FROM ran
         WHERE kind = 'kernel'
         GROUP BY process_id, device, divisor, window_nanos, name_id
     ) AS k
-    JOIN (
-        SELECT
-            process_id,
-            device,
-            union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-        FROM ran
-        GROUP BY process_id, device
-    ) AS b ON b.process_id = k.process_id AND b.device = k.device
-    WHERE b.busy_nanos > 0 AND 100 * CAST(k.total_nanos AS DOUBLE) / b.busy_nanos >= {min_time_percent}
+    WHERE k.busy_nanos > 0 AND 100 * CAST(k.total_nanos AS DOUBLE) / k.busy_nanos >= {min_time_percent}
 ),
 occupancy AS (
     SELECT

@@ -41,16 +41,18 @@ growths AS (
         worst_self_nanos - CAST(self_nanos - worst_self_nanos AS DOUBLE) / (step_count - 1) AS growth_nanos
     FROM (
         SELECT
-            t.process_id AS process_id,
+            g.process_id AS process_id,
             c.name_id AS name_id,
             c.kind AS kind,
-            t.step_count AS step_count,
+            g.step_count AS step_count,
             sum(g.self_nanos) AS self_nanos,
             sum(g.worst_self_nanos) AS worst_self_nanos
         FROM (
             SELECT
                 s.thread_id AS thread_id,
                 s.context_id AS context_id,
+                max(t.process_id) AS process_id,
+                max(t.step_count) AS step_count,
                 sum(s.duration_nanos - s.children_nanos) AS self_nanos,
                 sum(
                     CASE
@@ -70,16 +72,8 @@ growths AS (
             WHERE s.start_nanos >= t.first_nanos AND s.start_nanos < t.last_nanos
             GROUP BY s.thread_id, s.context_id
         ) AS g
-        INNER JOIN (
-            SELECT
-                t.id AS id,
-                w.process_id AS process_id,
-                w.step_count AS step_count
-            FROM raw.threads AS t
-            INNER JOIN step_summary AS w ON w.process_id = t.process_id
-        ) AS t ON t.id = g.thread_id
         INNER JOIN raw.contexts AS c ON c.id = g.context_id
-        GROUP BY t.process_id, c.name_id, c.kind, t.step_count
+        GROUP BY g.process_id, c.name_id, c.kind, g.step_count
     ) AS n
 ),
 causes AS (

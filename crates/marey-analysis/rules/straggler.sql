@@ -30,6 +30,10 @@ delays AS (
         p.process_id AS process_id,
         p.device AS device,
         p.group_id AS group_id,
+        max(s.window_nanos) AS window_nanos,
+        max(s.divisor) AS divisor,
+        max(s.pid) AS pid,
+        max(s.rank) AS rank,
         count(*) AS count,
         -- How often it would be last, and alone, by chance.
         sum(1.0 / p.arrived) AS chance,
@@ -61,15 +65,14 @@ shares AS (
         g.delay_nanos AS delay_nanos,
         100.0 * g.delay_nanos / g.all_nanos AS delay_percent,
         -- A delay at the end of the recording may be longer than it.
-        least(g.delay_nanos, s.window_nanos) / CAST(s.divisor AS DOUBLE) AS impact_nanos,
-        100.0 * least(g.delay_nanos, s.window_nanos) / s.window_nanos AS impact_percent,
-        s.pid AS pid,
-        s.rank AS rank
+        least(g.delay_nanos, g.window_nanos) / CAST(g.divisor AS DOUBLE) AS impact_nanos,
+        100.0 * least(g.delay_nanos, g.window_nanos) / g.window_nanos AS impact_percent,
+        g.pid AS pid,
+        g.rank AS rank
     FROM groups AS g
-    INNER JOIN step_summary AS s ON s.process_id = g.process_id
     WHERE
         g.delay_nanos > 0
-        AND s.window_nanos > 0
+        AND g.window_nanos > 0
         AND g.delay_nanos >= {min_ratio} * g.fair * g.all_nanos
 )
 SELECT

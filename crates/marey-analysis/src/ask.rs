@@ -111,6 +111,9 @@ impl<'a> Questions<'a> {
 
     /// The rows that answer a query.
     pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
+        if self.cancellers.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return Err(SqlError::Cancelled);
+        }
         let mut answer = self.database.query(sql, max_rows)?;
         match &mut *self.cancellers.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(cancellers) => cancellers.push(answer.canceller()),

@@ -10,8 +10,10 @@ use crate::record::Record;
 
 /// Nodes of a flame graph; the narrowest are left out.
 const MAX_NODES: u64 = 5_000;
-/// Bars of steps, and points of a line.
-const MAX_POINTS: u64 = 2_000;
+/// Bars of steps, of all ranks.
+const MAX_STEPS: u64 = 10_000;
+/// Devices, and twice the points of lines that the query asks for.
+const MAX_POINTS: u64 = 5_000;
 
 /// What a report draws; what it has no rows for is not drawn.
 #[derive(Debug, serde::Serialize)]
@@ -33,7 +35,7 @@ pub struct Records(pub(crate) Rows);
 impl Charts {
     pub(crate) fn of(questions: &Questions<'_>) -> Result<Self, SqlError> {
         let charts = [
-            (include_str!("../report/chart_steps.sql"), MAX_POINTS),
+            (include_str!("../report/chart_steps.sql"), MAX_STEPS),
             (include_str!("../report/chart_devices.sql"), MAX_POINTS),
             (include_str!("../report/chart_memory.sql"), MAX_POINTS),
             (include_str!("../report/chart_flame.sql"), MAX_NODES),

@@ -112,8 +112,9 @@ pub fn findings(
     let stepped = questions.ask("SELECT DISTINCT process_id FROM raw.steps", None)?;
     let stepped: HashSet<i64> = stepped.column("process_id").filter_map(Cell::whole).collect();
     let found = each(rules::ALL, |rule| {
-        let rows = questions.ask(&rule.query(thresholds), None)?;
-        let finding = |at| rule.finding(&rule.query(thresholds), &rows, at, &stepped);
+        let sql = rule.query(thresholds);
+        let rows = questions.ask(&sql, None)?;
+        let finding = |at| rule.finding(&sql, &rows, at, &stepped);
         Ok((0..rows.rows.len()).map(finding).collect::<Vec<_>>())
     })?;
     let mut found: Vec<Finding> = found.into_iter().flatten().collect();

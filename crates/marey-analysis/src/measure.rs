@@ -1,5 +1,7 @@
 //! The numbers of a run that it is compared by.
 
+use std::collections::HashMap;
+
 use marey_query::sql::SqlError;
 
 use crate::ask::{Cell, Questions, Rows, each};
@@ -9,12 +11,13 @@ use crate::rules;
 use crate::stats::theil_sen;
 
 /// The queries, in the order in which their rows are read.
-const QUERIES: [&str; 7] = [
+const QUERIES: [&str; 8] = [
     include_str!("../compare/steps.sql"),
     include_str!("../compare/devices.sql"),
     include_str!("../compare/launches.sql"),
     include_str!("../compare/recording.sql"),
     include_str!("../compare/memory.sql"),
+    include_str!("../compare/contexts.sql"),
     include_str!("../compare/operations.sql"),
     include_str!("../compare/kernels.sql"),
 ];
@@ -33,8 +36,9 @@ impl Measured {
     /// Measures a run that is called so.
     pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
         let answers = each(&QUERIES, |sql| questions.ask(sql, None))?;
-        let [steps, devices, launches, recording, memory, operations, kernels] =
-            <[Rows; 7]>::try_from(answers).unwrap_or_default();
+        let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
+            <[Rows; 8]>::try_from(answers).unwrap_or_default();
+        let tree = Tree::of(&contexts);
         let mut series: Vec<(Quantity, Vec<f64>)> = DEVICES
             .iter()
             .map(|(quantity, column, _)| (*quantity, numbers(&devices, column)))
@@ -45,7 +49,11 @@ impl Measured {
             step_nanos: numbers(&steps, "step_nanos"),
             series,
             scalars: scalars(questions, &devices, &recording, &memory)?,
-            operations: operations.rows.iter().map(|row| operation(&operations, row)).collect(),
+            operations: operations
+                .rows
+                .iter()
+                .map(|row| operation(&operations, row, &tree))
+                .collect(),
             kernels: kernels.rows.iter().map(|row| kernel(&kernels, row)).collect(),
         })
     }
@@ -86,9 +94,37 @@ fn scalars(
     Ok(scalars)
 }
 
-fn operation(rows: &Rows, row: &[Cell]) -> Operation {
+/// The calling-context tree: the parent and the name of each context. A name may have a `/` in it, so
+/// paths are not taken apart.
+struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
+
+impl<'a> Tree<'a> {
+    fn of(contexts: &'a Rows) -> Self {
+        let ids = contexts.column("id").map(|id| id.whole().unwrap_or(-1));
+        let parents = contexts.column("parent_id").map(Cell::whole);
+        let names = contexts.column("name").map(Cell::text);
+        Self(ids.zip(parents.zip(names)).collect())
+    }
+
+    /// The names from the outermost to this context's.
+    fn path(&self, id: Option<i64>) -> Vec<String> {
+        let mut path = Vec::new();
+        let mut at = id.and_then(|id| self.0.get(&id));
+        // The root has no parent and no name; a circle has no end.
+        while let Some(&(Some(parent), name)) = at
+            && path.len() < self.0.len()
+        {
+            path.push(name.to_owned());
+            at = self.0.get(&parent);
+        }
+        path.reverse();
+        path
+    }
+}
+
+fn operation(rows: &Rows, row: &[Cell], tree: &Tree<'_>) -> Operation {
     Operation {
-        path: rows.cell(row, "path").text().split('/').map(str::to_owned).collect(),
+        path: tree.path(rows.cell(row, "context_id").whole()),
         kind: rows.cell(row, "kind").text().to_owned(),
         count: number(rows.cell(row, "count")),
         total_nanos: number(rows.cell(row, "total_nanos")),

@@ -26,7 +26,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// What rules found, what matters most first.
     pub findings: Vec<Finding>,
-    /// The sections that have rows.
+    /// The sections that have rows, or were asked for alone.
     pub tables: Vec<SectionRows>,
     /// What is drawn, if that is wanted.
     pub charts: Option<Charts>,
@@ -125,7 +125,10 @@ impl Report {
             summary: Vec::new(),
             warnings,
             findings: Vec::new(),
-            tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+            tables: tables
+                .into_iter()
+                .filter(|table| options.has_sections_only || !table.rows.is_empty())
+                .collect(),
             charts: None,
         };
         if !options.has_sections_only {

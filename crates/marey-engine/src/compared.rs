@@ -22,11 +22,15 @@ impl Measured {
         py: Python<'_>,
         after: PyRef<'_, Self>,
         tolerance_percent: Option<f64>,
-    ) -> Comparison {
+    ) -> PyResult<Comparison> {
         let default = Tolerance::default();
         let percent = tolerance_percent.unwrap_or(default.percent);
+        if !(percent.is_finite() && percent >= 0.0) {
+            return Err(PyValueError::new_err(format!("the tolerance is {percent} %")));
+        }
         let (before, after) = (&self.0, &after.0);
-        Comparison(py.detach(|| compare(before, after, Tolerance { percent, ..default })))
+        let tolerance = Tolerance { percent, ..default };
+        Ok(Comparison(py.detach(|| compare(before, after, tolerance))))
     }
 
     /// What becomes of conditions when a later run is held against this one.

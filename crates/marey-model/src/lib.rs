@@ -29,6 +29,7 @@ pub mod context;
 pub mod env;
 pub mod loss;
 pub mod metric;
+pub mod printable;
 pub mod profile;
 pub mod quantity;
 pub mod rank;

@@ -145,7 +145,8 @@ parts AS (
 ),
 segments AS (
     SELECT
-        process_id,
+        -- It was the key of a group, and is none of the rows that come of it; greatest() makes it forget.
+        greatest(process_id, CAST(0 AS INTEGER UNSIGNED)) AS process_id,
         part['step'] AS step,
         part['position'] AS position,
         part['start_nanos'] AS start_nanos,

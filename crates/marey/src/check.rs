@@ -1,7 +1,7 @@
 //! `marey check`: whether a run may pass, held against another one.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::compare::{Tolerance, compare};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::aligned::Look;
 use crate::compare::{measured, numbers};
 use crate::out_file::OutFile;
-use crate::output::{Output, PLAIN, Stop, Style};
+use crate::output::{Failure, Output, PLAIN, Stop, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -88,6 +88,13 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
     let (Some(run), Some(baseline), false) = (&args.run, &args.baseline, args.metrics) else {
         return Ok(list_metrics(output.data())?);
     };
+    let format = args.format();
+    let copies =
+        [(&args.output, format), (&args.junit, Format::Junit), (&args.markdown, Format::Md)];
+    let files = copies.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)));
+    let files: Result<Vec<_>, Failure> =
+        files.map(|(path, format)| Ok((OutFile::create(path)?, format))).collect();
+    let files = files?;
     let before = measured(baseline, output)?;
     let after = measured(run, output)?;
     let judge = Judge { min_steps: args.min_steps };
@@ -95,17 +102,13 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
         args.fail_on.iter().map(|gate| judge.judge(gate, &before, &after)).collect();
     let comparison = compare(&before, &after, Tolerance::default());
     let judged = Judged { comparison: &comparison, verdicts: &verdicts };
-    let copies = [(&args.junit, Format::Junit), (&args.markdown, Format::Md)];
-    for (path, format) in
-        copies.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)))
-    {
-        judged.write_file(format, path)?;
+    for (mut file, format) in files {
+        judged.write(format, Look { paint: PLAIN, room: None }, &mut file)?;
+        file.finish()?;
     }
-    if let Some(path) = &args.output {
-        judged.write_file(args.format(), path)?;
-    } else {
+    if args.output.is_none() {
         let look = Look { paint: output.paint, room: output.columns() };
-        judged.write(args.format(), look, output.data())?;
+        judged.write(format, look, output.data())?;
     }
     output.end_with(exit_code(&verdicts).into());
     Ok(())
@@ -130,17 +133,11 @@ struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    fn write_file(&self, format: Format, path: &Path) -> Result<(), Stop> {
-        let mut file = OutFile::create(path)?;
-        self.write(format, Look { paint: PLAIN, room: None }, &mut file)?;
-        Ok(file.finish()?)
-    }
-
     fn write(&self, format: Format, look: Look, out: &mut impl Write) -> io::Result<()> {
         let Self { comparison, verdicts } = *self;
         match format {
             Format::Txt => self.write_text(look, out),
-            Format::Md => out.write_all(markdown(comparison, verdicts).as_bytes()),
+            Format::Md => out.write_all(markdown(comparison, verdicts, 0).as_bytes()),
             Format::Junit => {
                 let document = junit(&comparison.before, &comparison.after, verdicts);
                 out.write_all(document.as_bytes())
@@ -171,7 +168,7 @@ impl Judged<'_> {
             let sides = [verdict.before, verdict.after].map(|side| show::value(side, unit));
             let [before, after] = sides;
             let expression = printable(&verdict.expression);
-            writeln!(out, "{:<12}  {expression}", look.paint.with(style, word))?;
+            writeln!(out, "{}  {expression}", look.paint.with(style, format!("{word:<12}")))?;
             let judged = |number| show::judged(verdict, number);
             let interval = show::interval(verdict.interval, judged);
             writeln!(

@@ -3,24 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// A text without characters that would move the cursor, colour the terminal or turn around the
-/// order of what follows.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_control) {
-        return Cow::Borrowed(text);
-    }
-    let show = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.into() };
-    Cow::Owned(text.chars().map(show).collect())
-}
-
-/// Unicode's control characters, and those that have its property `Bidi_Control`.
-fn is_control(c: char) -> bool {
-    let is_bidi = matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    is_bidi || c.is_control()
-}
+pub(crate) use marey_model::printable::printable;
 
 /// The text, or as much of it as fits into so many columns.
 pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
@@ -40,20 +23,4 @@ pub(crate) fn width(text: &str) -> usize {
 /// The file's name for a sentence.
 pub(crate) fn quoted(file: &Path) -> String {
     format!("`{}`", printable(&file.to_string_lossy()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_spelled_out() {
-        assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
-        assert_eq!(printable("a\u{202e}b\u{2066}\u{2069}"), "a\\u{202e}b\\u{2066}\\u{2069}");
-        assert_eq!(printable("\u{200e}\u{200f}\u{61c}"), "\\u{200e}\\u{200f}\\u{61c}");
-        // What joins letters and emoji, and what stands around the ranges, stays.
-        for text in ["é", "\u{200d}", "\u{2029}", "\u{202f}", "\u{2065}", "\u{206a}"] {
-            assert_eq!(printable(text), text);
-        }
-    }
 }

@@ -2,14 +2,18 @@
 
 use std::fmt::Write;
 
-use crate::compare::{Change, Comparison, Significance};
+use marey_model::printable::printable;
+
+use crate::compare::{Category, Change, Comparison, Difference, Significance};
 use crate::gate::{Outcome, Verdict};
-use crate::metric::Better;
+use crate::measured::Operation;
+use crate::metric::{Better, Unit};
 
 use super::show;
 
-/// What a comparison came to: verdicts first, if there are any, then the numbers.
-pub fn markdown(comparison: &Comparison, verdicts: &[Verdict]) -> String {
+/// What a comparison came to: verdicts first, if there are any, then the numbers, then so many
+/// operations and kernels whose time changed most.
+pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usize) -> String {
     let (before, after) = (escaped(&comparison.before), escaped(&comparison.after));
     let mut out = format!("### marey: {after} against {before}\n\n");
     if !verdicts.is_empty() {
@@ -20,7 +24,30 @@ pub fn markdown(comparison: &Comparison, verdicts: &[Verdict]) -> String {
     }
     let heads = ["metric", "before", "after", "change", "%", "95 % interval", "significant"];
     table(&mut out, &heads, comparison.metrics.iter().map(compared));
+    let tables = [("Operations", &comparison.operations), ("Kernels", &comparison.kernels)];
+    for (title, differences) in tables {
+        let changed = differences.iter().filter(|row| row.category != Category::Unchanged);
+        let rows: Vec<_> = changed.take(max_changes).map(changed_row).collect();
+        if !rows.is_empty() {
+            out.extend(["\n#### ", title, ", per step\n\n"]);
+            let heads = ["where", "before", "after", "change", "%", ""];
+            table(&mut out, &heads, rows.into_iter());
+        }
+    }
     out
+}
+
+fn changed_row(row: &Difference) -> [String; 6] {
+    let side =
+        |side: Option<&Operation>| show::value(side.map(|side| side.total_nanos), Unit::Nanos);
+    [
+        escaped(&row.path.join("/")),
+        side(row.before.as_ref()),
+        side(row.after.as_ref()),
+        show::change(Some(row.change_nanos()), Unit::Nanos),
+        show::percent(Some(row.change_percent())),
+        row.category.as_str().to_owned(),
+    ]
 }
 
 fn judged(verdict: &Verdict) -> [String; 7] {
@@ -82,6 +109,7 @@ fn table<const N: usize>(
 /// A text that means nothing but itself, in a cell of a table too. Lines become one.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let text = printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned();
     for letter in text.chars() {
         match letter {
             '<' => out.push_str("&lt;"),
@@ -90,7 +118,6 @@ fn escaped(text: &str) -> String {
             '\\' | '|' | '`' | '*' | '_' | '~' | '[' | ']' | '#' | '!' | '$' => {
                 out.extend(['\\', letter]);
             }
-            letter if letter.is_control() => out.push(' '),
             letter => out.push(letter),
         }
     }

@@ -41,7 +41,7 @@ pub(super) const LOW_OCCUPANCY: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/low_occupancy.sql"),
-    says: "The kernel takes {impact_nanos} {per} ({device_percent} of what device {device} does) at an occupancy of {achieved_percent} (at most {theoretical_percent}), limited by {limited_by}: blocks of {block} threads, {registers} registers a thread, {shared_bytes} of shared memory a block.",
+    says: "The kernel {subject} takes {impact_nanos} {per} ({device_percent} of what device {device} does) at an occupancy of {achieved_percent} (at most {theoretical_percent}), limited by {limited_by}: blocks of {block} threads, {registers} registers a thread, {shared_bytes} of shared memory a block.",
     hint: "If the grid is the limit, give it more work at once: larger batches, or several small calls made one. If registers or shared memory are, use smaller blocks or tiles, or bound the registers with __launch_bounds__ (num_warps and num_stages in Triton).",
 };
 
@@ -78,7 +78,7 @@ pub(super) const TENSOR_CORES_MISSED: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/tensor_cores_missed.sql"),
-    says: "{count} kernels for {operation}s take {impact_nanos} {per} ({device_percent} of what device {device} does) without its tensor cores; the longest is this one, of {kernel_names}. The device has compute capability {compute_capability}.",
+    says: "{count} kernels for {operation}s take {impact_nanos} {per} ({device_percent} of what device {device} does) without its tensor cores; the longest of {kernel_names} is {subject}. The device has compute capability {compute_capability}.",
     hint: "Train under torch.autocast in bfloat16 or float16. From compute capability 8.0 on, float32 can use them, too: torch.set_float32_matmul_precision(\"high\") and torch.backends.cudnn.allow_tf32 = True. Sizes that are multiples of 8 (of 16 bytes) help.",
 };
 

@@ -38,7 +38,7 @@ fn ci_servers_get_a_document() {
 #[test]
 fn pull_requests_get_verdicts_and_numbers() {
     let (before, after) = runs();
-    let text = markdown(&compare(&before, &after, Tolerance::default()), &verdicts());
+    let text = markdown(&compare(&before, &after, Tolerance::default()), &verdicts(), 10);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "### marey: pull &lt;1&gt; &amp; \"2\"  against main\\|\\`x\\`");
     assert_eq!(lines[2], "| verdict | condition | before | after | judged | 95 % interval | why |");
@@ -65,6 +65,6 @@ fn pull_requests_get_verdicts_and_numbers() {
         lines.last(),
         Some(&"| GPU idle, percent | 20.0 % | 31.0 % | +11.0 pp | +55.0 % | – | unknown |")
     );
-    let bare = markdown(&compare(&before, &after, Tolerance::default()), &[]);
+    let bare = markdown(&compare(&before, &after, Tolerance::default()), &[], 10);
     assert!(bare.lines().nth(2).is_some_and(|line| line.starts_with("| metric |")));
 }

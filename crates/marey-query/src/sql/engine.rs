@@ -120,6 +120,9 @@ fn config(limits: Limits) -> SessionConfig {
         .with_target_partitions(limits.threads);
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
+    // It would deal sorted rows out to threads again, to compute columns above the sort, and what
+    // reads them in turn does not know of their order. Files are large enough to be read in parts.
+    options.optimizer.enable_round_robin_repartition = false;
     // Measured: filtering rows while decoding costs more than it saves, but for a top-N by one key.
     options.execution.parquet.pushdown_filters = false;
     config

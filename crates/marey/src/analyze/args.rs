@@ -1,5 +1,6 @@
 //! The arguments of `marey analyze`.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -98,8 +99,12 @@ impl AnalyzeArgs {
             (None, Format::Txt | Format::Md) => DEFAULT_ROWS,
             (None, Format::Html | Format::Json) => MANY_ROWS,
         };
-        let sections =
-            if self.has_sections() { self.section.clone() } else { section::ALL.iter().collect() };
+        let mut seen = HashSet::new();
+        let asked = self.section.iter().copied();
+        let mut sections: Vec<_> = asked.filter(|section| seen.insert(section.name)).collect();
+        if sections.is_empty() {
+            sections.extend(section::ALL);
+        }
         Ok(Options {
             thresholds: thresholds(&self.threshold)?,
             sections,

@@ -8,7 +8,7 @@ use marey_analysis::report::SectionRows;
 use super::args::AnalyzeArgs;
 use super::cells::{headings, is_number, values};
 use super::text::impact;
-use crate::text::cut;
+use crate::text::{cut, printable};
 
 /// Longest text of a cell.
 const WIDEST: usize = 80;
@@ -74,9 +74,8 @@ fn row(cells: impl Iterator<Item = String>, out: &mut impl Write) -> io::Result<
 /// A text that Markdown takes as it is.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in printable(&text.replace(['\n', '\r'], " ")).chars() {
         match letter {
-            '\n' | '\r' => escaped.push(' '),
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '!' | '&' => {
                 escaped.push('\\');
                 escaped.push(letter);

@@ -23,7 +23,7 @@ use args::Format;
 
 use crate::aligned::Look;
 use crate::out_file::OutFile;
-use crate::output::{Output, PLAIN, Stop};
+use crate::output::{Failure, Output, PLAIN, Paint, Stop};
 use crate::progress::Progress;
 use crate::runs;
 
@@ -32,13 +32,13 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Reports on the run.
 pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
+    let mut file = args.output.as_deref().map(OutFile::create).transpose()?;
     let Some(path) = args.run.as_ref().filter(|_| !args.rules) else {
-        let paint = output.paint;
-        let written = match args.format() {
-            Format::Md => rules::write_markdown(output.data()),
-            Format::Txt | Format::Html | Format::Json => rules::write(output.data(), paint),
-        };
-        return Ok(written?);
+        match &mut file {
+            Some(file) => write_rules(args, PLAIN, file)?,
+            None => write_rules(args, output.paint, output.data())?,
+        }
+        return Ok(file.map_or(Ok(()), OutFile::finish)?);
     };
     let options = args.options()?;
     let opened = runs::open(path, output)?;
@@ -47,18 +47,25 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     let database = Database::new(Arc::new(run), Limits::default());
     let questions = Questions::new(&database);
     let report = watched(&questions, || Report::of(&questions, name, warnings, &options))?;
-    match &args.output {
-        None => {
-            let look = Look { paint: output.paint, room: output.columns() };
-            write(&report, args, look, output.data())?;
-        }
-        Some(path) => {
-            let mut file = OutFile::create(path)?;
-            write(&report, args, Look { paint: PLAIN, room: None }, &mut file)?;
-            file.finish()?;
-        }
+    if let Some(mut file) = file {
+        write(&report, args, Look { paint: PLAIN, room: None }, &mut file)?;
+        file.finish()?;
+    } else {
+        let look = Look { paint: output.paint, room: output.columns() };
+        write(&report, args, look, output.data())?;
     }
     Ok(())
+}
+
+fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result<(), Stop> {
+    match args.format() {
+        Format::Txt => Ok(rules::write(out, paint)?),
+        Format::Md => Ok(rules::write_markdown(out)?),
+        Format::Html | Format::Json => Err(Stop::Failed(Failure {
+            message: "the rules are listed as txt or md only".into(),
+            hint: None,
+        })),
+    }
 }
 
 fn write(report: &Report, args: &AnalyzeArgs, look: Look, out: &mut impl Write) -> io::Result<()> {

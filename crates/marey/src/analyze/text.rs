@@ -48,6 +48,9 @@ fn heading(text: &str, look: Look, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn summary(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+    if report.summary.is_empty() {
+        return Ok(());
+    }
     heading("Summary", look, out)?;
     for fact in &report.summary {
         writeln!(out, "  {}: {}", fact.label, printable(&fact.text))?;
@@ -78,8 +81,9 @@ fn findings(
     out: &mut impl Write,
 ) -> io::Result<()> {
     if report.findings.is_empty() {
-        writeln!(out, "No bottlenecks detected.\n")?;
-        return Ok(());
+        let is_empty = report.summary.is_empty();
+        let text = if is_empty { "Nothing was recorded." } else { "No bottlenecks detected." };
+        return writeln!(out, "{text}\n");
     }
     heading("Bottlenecks Detected", look, out)?;
     for finding in &report.findings {
@@ -127,6 +131,9 @@ fn section(
     out: &mut impl Write,
 ) -> io::Result<()> {
     heading(table.title, look, out)?;
+    if table.rows.is_empty() {
+        writeln!(out, "  no rows")?;
+    }
     let headings: Vec<String> = headings(table).collect();
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| values(table, row).collect()).collect();

@@ -53,12 +53,13 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 
-    /// Rows of each table at most [default: 10, in json all]
+    /// Rows of each table at most; json has all [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
     /// Changes of a time by at most so many percent are none
     #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::default().percent)]
+    #[arg(value_parser = percent)]
     tolerance: f64,
 }
 
@@ -71,22 +72,24 @@ enum Format {
     Json,
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
+    percent.filter(|percent| percent.is_finite() && *percent >= 0.0).ok_or("not a share".into())
+}
+
 /// Compares the runs.
 pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Stop> {
+    let file = args.output.as_deref().map(OutFile::create).transpose()?;
     let before = measured(&args.before, output)?;
     let after = measured(&args.after, output)?;
     let tolerance = Tolerance { percent: args.tolerance, ..Tolerance::default() };
     let comparison = compare_runs(&before, &after, tolerance);
-    match &args.output {
-        None => {
-            let look = Look { paint: output.paint, room: output.columns() };
-            args.write(&comparison, look, output.data())?;
-        }
-        Some(path) => {
-            let mut file = OutFile::create(path)?;
-            args.write(&comparison, Look { paint: PLAIN, room: None }, &mut file)?;
-            file.finish()?;
-        }
+    if let Some(mut file) = file {
+        args.write(&comparison, Look { paint: PLAIN, room: None }, &mut file)?;
+        file.finish()?;
+    } else {
+        let look = Look { paint: output.paint, room: output.columns() };
+        args.write(&comparison, look, output.data())?;
     }
     Ok(())
 }
@@ -115,9 +118,8 @@ impl CompareArgs {
         let max_rows = self.top.map_or(DEFAULT_ROWS, |rows| rows as usize);
         match self.format() {
             Format::Txt => text::write(comparison, max_rows, look, out),
-            Format::Md => {
-                out.write_all(marey_analysis::render::markdown(comparison, &[]).as_bytes())
-            }
+            Format::Md => out
+                .write_all(marey_analysis::render::markdown(comparison, &[], max_rows).as_bytes()),
             Format::Json => {
                 let json = json!({
                     "version": 1,

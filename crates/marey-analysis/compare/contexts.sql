@@ -1,0 +1,5 @@
+SELECT
+    id,
+    parent_id,
+    name(name_id) AS name
+FROM raw.contexts
