@@ -1,9 +1,9 @@
 """Measures the analyses: `python bench/views.py`.
 
 What it takes from a trace to all answers: nine of HTA's analyses, and the page of `marey analyze`,
-which has the same and more (rules, critical path, sequences, occupancy, charts), in turn on the same
-files, each in a process of its own that has started and imported everything. `--update` writes the table to `docs/benchmarks.md`; `--traces FOLDER`
-measures those there too.
+which has the same and more (rules, critical path, sequences, occupancy, charts), in turn on the
+same files, each in a process of its own that has started and imported everything. `--update`
+writes the table to `docs/benchmarks.md`; `--traces FOLDER` measures those there too.
 """
 
 from __future__ import annotations

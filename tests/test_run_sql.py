@@ -46,7 +46,7 @@ def test_rows_stay_in_order_on_several_threads(columns: str) -> None:
     trace = Path(__file__).parent / "data" / "kineto" / "a100-nccl.json.gz"
     with marey.open(trace, threads=4) as many:
         times = many.sql(f"SELECT {columns} FROM spans ORDER BY start_nanos").column("start_nanos")
-    assert len(times) > 3 * 8_192
+    assert len(times) > 2 * 8_192
     assert times == sorted(times)
 
 

@@ -1,5 +1,6 @@
 //! Questions to a run, several at once, and their rows as plain values.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -7,6 +8,7 @@ use std::thread;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use marey_model::table::Table;
 use marey_query::sql::{Canceller, Database, SqlError};
 use serde::Serialize;
 
@@ -16,6 +18,15 @@ pub struct Questions<'a> {
     /// What stops the queries so far; `None` once all were stopped.
     cancellers: Mutex<Option<Vec<Canceller>>>,
     answered: AtomicUsize,
+}
+
+/// One question of many.
+#[derive(Clone)]
+pub(crate) struct Question {
+    pub(crate) sql: Cow<'static, str>,
+    pub(crate) max_rows: Option<u64>,
+    /// Without rows in any of these tables there are none in the answer.
+    pub(crate) needs: &'static [&'static Table],
 }
 
 /// A value of an answer.
@@ -109,6 +120,18 @@ impl<'a> Questions<'a> {
         cancellers.take().into_iter().flatten().for_each(|query| query.cancel());
     }
 
+    /// The rows that answer these, several at once; in their order.
+    pub(crate) fn ask_all(&self, questions: &[Question]) -> Result<Vec<Rows>, SqlError> {
+        let run = self.database.run();
+        let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
+        each(questions, |Question { sql, max_rows, needs }| {
+            if !needs.is_empty() && !needs.iter().any(has_rows) {
+                return Ok(Rows::default());
+            }
+            self.ask(sql, *max_rows)
+        })
+    }
+
     /// The rows that answer a query.
     pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
         if self.cancellers.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
@@ -131,7 +154,7 @@ impl<'a> Questions<'a> {
 }
 
 /// Does something for each of these, several at once; in their order.
-pub(crate) fn each<I: Sync, T: Send>(
+fn each<I: Sync, T: Send>(
     items: &[I],
     ask: impl Fn(&I) -> Result<T, SqlError> + Sync,
 ) -> Result<Vec<T>, SqlError> {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use marey_query::sql::SqlError;
+use marey_model::table::stored;
 use serde::ser::{Serialize, Serializer};
 
-use crate::ask::{Cell, Questions, Rows, each};
+use crate::ask::{Cell, Question, Rows};
 use crate::record::Record;
 
 /// Nodes of a flame graph; the narrowest are left out.
@@ -33,18 +33,35 @@ pub struct Charts {
 pub struct Records(pub(crate) Rows);
 
 impl Charts {
-    pub(crate) fn of(questions: &Questions<'_>) -> Result<Self, SqlError> {
-        let charts = [
-            (include_str!("../report/chart_steps.sql"), MAX_STEPS),
-            (include_str!("../report/chart_devices.sql"), MAX_POINTS),
-            (include_str!("../report/chart_memory.sql"), MAX_POINTS),
-            (include_str!("../report/chart_flame.sql"), MAX_NODES),
-        ];
-        let rows = each(&charts, |&(sql, max_rows)| questions.ask(sql, Some(max_rows)))?;
-        let mut rows = rows.into_iter().map(Records);
-        let mut next = || rows.next().unwrap_or_default();
+    /// What is asked to draw them.
+    pub(crate) fn questions() -> [Question; 4] {
+        let question = |sql: &'static str, max_rows, needs| Question {
+            sql: sql.into(),
+            max_rows: Some(max_rows),
+            needs,
+        };
+        [
+            question(include_str!("../report/chart_steps.sql"), MAX_STEPS, &[&stored::STEPS]),
+            question(
+                include_str!("../report/chart_devices.sql"),
+                MAX_POINTS,
+                &[&stored::GPU_ACTIVITIES],
+            ),
+            question(
+                include_str!("../report/chart_memory.sql"),
+                MAX_POINTS,
+                &[&stored::MEMORY_EVENTS],
+            ),
+            question(include_str!("../report/chart_flame.sql"), MAX_NODES, &[]),
+        ]
+    }
+
+    /// Of the answers to these.
+    pub(crate) fn of(answers: Vec<Rows>) -> Self {
+        let mut answers = answers.into_iter().map(Records);
+        let mut next = || answers.next().unwrap_or_default();
         let (steps, devices, memory, flame) = (next(), next(), next(), next());
-        Ok(Self { steps, devices, memory, flame: flame.parents_first() })
+        Self { steps, devices, memory, flame: flame.parents_first() }
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use marey_model::quantity::{Grouped, Nanos, Real, Size};
+use marey_model::table::stored;
 use marey_query::sql::SqlError;
 use serde::Serialize;
 
-use crate::ask::{Cell, Questions, Rows, each};
+use crate::ask::{Cell, Question, Questions, Rows};
 use crate::rule::{Rule, Thresholds};
 use crate::rules;
 
@@ -109,26 +110,48 @@ pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
 ) -> Result<Vec<Finding>, SqlError> {
-    let stepped = questions.ask("SELECT DISTINCT process_id FROM raw.steps", None)?;
-    let stepped: HashSet<i64> = stepped.column("process_id").filter_map(Cell::whole).collect();
-    let found = each(rules::ALL, |rule| {
-        let sql = rule.query(thresholds);
-        let rows = questions.ask(&sql, None)?;
-        let finding = |at| rule.finding(&sql, &rows, at, &stepped);
-        Ok((0..rows.rows.len()).map(finding).collect::<Vec<_>>())
-    })?;
-    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
-    found.sort_by(|a, b| {
-        a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
-    });
-    Ok(found)
+    let asked = Asked::of(thresholds);
+    let answers = questions.ask_all(&asked.questions)?;
+    Ok(asked.found(&answers))
+}
+
+/// What is asked to find anything: a question for each rule, and one for which processes have steps.
+pub(crate) struct Asked {
+    pub(crate) questions: Vec<Question>,
+}
+
+impl Asked {
+    pub(crate) fn of(thresholds: &Thresholds) -> Self {
+        let stepped = Question {
+            sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
+            max_rows: None,
+            needs: &[&stored::STEPS],
+        };
+        let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
+        Self { questions: rules.chain([stepped]).collect() }
+    }
+
+    /// What the answers to these questions say.
+    pub(crate) fn found(&self, answers: &[Rows]) -> Vec<Finding> {
+        let stepped = answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
+        let stepped: HashSet<i64> = stepped.filter_map(Cell::whole).collect();
+        let answered = rules::ALL.iter().zip(&self.questions).zip(answers);
+        let mut found: Vec<Finding> = answered
+            .flat_map(|((rule, question), rows)| {
+                let stepped = &stepped;
+                (0..rows.rows.len()).map(move |at| rule.finding(&question.sql, rows, at, stepped))
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
+        });
+        found
+    }
 }
 
 impl Rule {
-    /// Whether it finds anything in a run.
-    pub(crate) fn fires(&self, questions: &Questions<'_>) -> Result<bool, SqlError> {
-        let rows = questions.ask(&self.query(&Thresholds::default()), Some(1))?;
-        Ok(!rows.rows.is_empty())
+    pub(crate) fn question(&self, thresholds: &Thresholds) -> Question {
+        Question { sql: self.query(thresholds).into(), max_rows: None, needs: self.needs }
     }
 
     fn finding(&self, sql: &str, rows: &Rows, at: usize, stepped: &HashSet<i64>) -> Finding {

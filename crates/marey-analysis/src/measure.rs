@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use marey_query::sql::SqlError;
 
-use crate::ask::{Cell, Questions, Rows, each};
+use crate::ask::{Cell, Question, Questions, Rows};
 use crate::measured::{Kernel, Measured, Operation};
 use crate::metric::{Metric, Quantity, Summary};
+use crate::rule::Thresholds;
 use crate::rules;
 use crate::stats::theil_sen;
 
@@ -35,7 +36,9 @@ const DEVICES: [(Quantity, &str, &str); 6] = [
 impl Measured {
     /// Measures a run that is called so.
     pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
-        let answers = each(&QUERIES, |sql| questions.ask(sql, None))?;
+        let question =
+            |sql: &&'static str| Question { sql: (*sql).into(), max_rows: None, needs: &[] };
+        let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
             <[Rows; 8]>::try_from(answers).unwrap_or_default();
         let tree = Tree::of(&contexts);
@@ -78,7 +81,8 @@ fn scalars(
             .zip(numbers(memory, "allocated_bytes"))
             .map(|(step, bytes)| (f64::from(step), bytes))
             .collect();
-        let grows = rules::MEMORY_LEAK.fires(questions)?;
+        let leaks = questions.ask_all(&[rules::MEMORY_LEAK.question(&Thresholds::default())])?;
+        let grows = leaks.iter().any(|found| !found.rows.is_empty());
         scalars.push((metric(Quantity::GpuMemory, Summary::Growth), theil_sen(&held)));
         scalars.push((metric(Quantity::GpuMemory, Summary::Growing), Some(f64::from(grows))));
     }

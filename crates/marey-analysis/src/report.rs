@@ -1,11 +1,13 @@
 //! All that there is to say about a run.
 
+use std::borrow::Cow;
+
 use marey_query::sql::SqlError;
 use serde::Serialize;
 
-use crate::ask::{Cell, Questions, each};
+use crate::ask::{Cell, Question, Questions, Rows};
 use crate::charts::Charts;
-use crate::finding::{Finding, Shown, findings};
+use crate::finding::{Asked, Finding, Shown};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
@@ -88,6 +90,13 @@ pub struct Options {
     pub max_rows: u64,
 }
 
+/// What is asked for the top of a report.
+const SUMMARY: Question = Question {
+    sql: Cow::Borrowed(include_str!("../report/summary.sql")),
+    max_rows: None,
+    needs: &[],
+};
+
 /// What stands at the top of a report: the columns of the query, and what people call them.
 const FACTS: &[(&str, &str)] = &[
     ("process_count", "Processes"),
@@ -115,30 +124,37 @@ impl Report {
         warnings: Vec<String>,
         options: &Options,
     ) -> Result<Self, SqlError> {
-        let tables = each(&options.sections, |section| {
-            SectionRows::of(section, questions, options.max_rows)
-        })?;
-        let mut report = Self {
+        let is_alone = options.has_sections_only;
+        let asked = (!is_alone).then(|| Asked::of(&options.thresholds));
+        let mut all = Vec::new();
+        if let Some(asked) = &asked {
+            all.extend_from_slice(&asked.questions);
+            all.push(SUMMARY);
+        }
+        all.extend(options.sections.iter().map(|one| one.question(options.max_rows, is_alone)));
+        if options.has_charts {
+            all.extend(Charts::questions());
+        }
+        let mut answers = questions.ask_all(&all)?.into_iter();
+        let mut next = |count| answers.by_ref().take(count).collect::<Vec<Rows>>();
+        let (mut findings, mut summary) = (Vec::new(), Vec::new());
+        if let Some(asked) = asked {
+            findings = asked.found(&next(asked.questions.len()));
+            summary = next(1).iter().flat_map(facts).collect();
+        }
+        let tables = next(options.sections.len());
+        let tables = options.sections.iter().zip(tables);
+        let tables = tables.map(|(section, rows)| SectionRows::of(section, rows));
+        Ok(Self {
             version: VERSION,
             marey: env!("CARGO_PKG_VERSION"),
             path,
-            summary: Vec::new(),
+            summary,
             warnings,
-            findings: Vec::new(),
-            tables: tables
-                .into_iter()
-                .filter(|table| options.has_sections_only || !table.rows.is_empty())
-                .collect(),
-            charts: None,
-        };
-        if !options.has_sections_only {
-            report.summary = facts(questions)?;
-            report.findings = findings(questions, &options.thresholds)?;
-        }
-        if options.has_charts {
-            report.charts = Some(Charts::of(questions)?);
-        }
-        Ok(report)
+            findings,
+            tables: tables.filter(|table| is_alone || !table.rows.is_empty()).collect(),
+            charts: options.has_charts.then(|| Charts::of(answers.collect())),
+        })
     }
 
     /// The rows of a section, if it has any.
@@ -148,27 +164,21 @@ impl Report {
 }
 
 /// What is known of the numbers at the top.
-fn facts(questions: &Questions<'_>) -> Result<Vec<Fact>, SqlError> {
-    let rows = questions.ask(include_str!("../report/summary.sql"), None)?;
+fn facts(rows: &Rows) -> Vec<Fact> {
     let facts = FACTS.iter().filter_map(|&(name, label)| {
         let value = rows.column(name).next()?.clone();
         let text = Shown { column: name, cell: &value }.to_string();
         let is_known = !matches!(value, Cell::Null | Cell::Int(0));
         is_known.then_some(Fact { name, label, value, text })
     });
-    Ok(facts.collect())
+    facts.collect()
 }
 
 impl SectionRows {
-    /// Asks for a section.
-    pub fn of(
-        section: &Section,
-        questions: &Questions<'_>,
-        max_rows: u64,
-    ) -> Result<Self, SqlError> {
-        let rows = questions.ask(section.sql, Some(max_rows))?;
+    /// The rows that a section has.
+    fn of(section: &Section, rows: Rows) -> Self {
         let column = |name: String| ColumnDoc { doc: section.column_doc(&name), name };
-        Ok(Self {
+        Self {
             name: section.name,
             title: section.title,
             doc: section.doc,
@@ -176,6 +186,6 @@ impl SectionRows {
             columns: rows.columns.into_iter().map(column).collect(),
             rows: rows.rows,
             was_cut: rows.was_cut,
-        })
+        }
     }
 }

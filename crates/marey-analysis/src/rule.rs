@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use marey_model::table::Table;
 use marey_query::near::nearest;
 
 use crate::rules;
@@ -19,6 +20,8 @@ pub struct Rule {
     pub doc: &'static str,
     /// The numbers that it can be tuned by: `{name}` in the query.
     pub thresholds: &'static [Threshold],
+    /// Without rows in any of these tables it finds nothing, and is not asked.
+    pub(crate) needs: &'static [&'static Table],
     /// The query.
     pub(crate) sql: &'static str,
     /// A sentence on a finding, with `{column}` for the values of its row, and `{per}` for `of a step`,
@@ -110,6 +113,7 @@ mod tests {
 
     const RULE: Rule = Rule {
         name: "rule",
+        needs: &[],
         title: "",
         doc: "",
         thresholds: &[Threshold { name: "least", default: 10.0, unit: "%", doc: "" }],

@@ -1,6 +1,8 @@
 //! The tables of a report: each a query over the views.
 
-use marey_model::table::view;
+use marey_model::table::{Table, stored, view};
+
+use crate::ask::Question;
 
 /// A table of a report.
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub struct Section {
     pub title: &'static str,
     /// What a row is, in a sentence.
     pub doc: &'static str,
+    /// Without rows in any of these tables it has none.
+    needs: &'static [&'static Table],
     /// The query, what matters most first.
     pub sql: &'static str,
     /// The view that describes its columns.
@@ -21,6 +25,7 @@ pub struct Section {
 pub const ALL: &[Section] = &[
     Section {
         name: "steps",
+        needs: &[&stored::STEPS],
         title: "Training steps",
         doc: "A row for each training step.",
         sql: include_str!("../report/steps.sql"),
@@ -28,6 +33,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "devices",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Where the time of devices went",
         doc: "A row for each device, from its first activity to its last.",
         sql: include_str!("../report/devices.sql"),
@@ -35,6 +41,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "idle",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Why devices were idle",
         doc: "The time in which a whole device was idle, by cause and by what the host did meanwhile.",
         sql: include_str!("../report/idle.sql"),
@@ -42,6 +49,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "critical_path",
+        needs: &[],
         title: "What steps waited for",
         doc: "The time of the critical path by what it is bound by; of all steps, or of the recording.",
         sql: include_str!("../report/critical_path.sql"),
@@ -49,6 +57,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "operations",
+        needs: &[&stored::ROLLUPS],
         title: "Operations by exclusive time",
         doc: "Host operations by the time that they took without what they called, over all threads.",
         sql: include_str!("../report/operations.sql"),
@@ -56,6 +65,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "kernels",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Kernels by device time",
         doc: "A row for each kernel, over all devices.",
         sql: include_str!("../report/kernels.sql"),
@@ -63,6 +73,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "operators",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Operations by what they launched",
         doc: "Host operations by the device time of what they launched themselves.",
         sql: include_str!("../report/operators.sql"),
@@ -70,6 +81,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "sequences",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Sequences of kernels",
         doc: "What operators launch again and again, by how often.",
         sql: include_str!("../report/sequences.sql"),
@@ -77,6 +89,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "copies",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Copies and fills",
         doc: "A row for each kind of copy on each device.",
         sql: include_str!("../report/copies.sql"),
@@ -84,6 +97,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "launches",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Launches",
         doc: "A row for each call by which the host launches, and what it launches.",
         sql: include_str!("../report/launches.sql"),
@@ -91,6 +105,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "queues",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Launches that wait on streams",
         doc: "A row for each stream.",
         sql: "SELECT * FROM queue_summary ORDER BY queued_nanos DESC",
@@ -98,6 +113,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "collectives",
+        needs: &[&stored::COLLECTIVES],
         title: "Bandwidth of collectives",
         doc: "A row for each collective and size of message; bus bandwidth as nccl-tests has it.",
         sql: "SELECT * FROM collective_bandwidth ORDER BY total_nanos DESC",
@@ -105,6 +121,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "occupancy",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Occupancy of kernels, and what limits it",
         doc: "A row for each kernel and form of its launches.",
         sql: "SELECT * FROM kernel_occupancy ORDER BY total_nanos DESC",
@@ -112,6 +129,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "roofline",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Operators against the peaks of the device",
         doc: "A row for each operator whose shapes were recorded, on each device.",
         sql: "SELECT * FROM roofline WHERE flops IS NOT NULL OR bytes IS NOT NULL ORDER BY total_nanos DESC",
@@ -119,6 +137,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "mfu",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Model FLOPs utilisation",
         doc: "A row for each process; what counts stands in the column method.",
         sql: "SELECT * FROM mfu WHERE flops_per_step IS NOT NULL ORDER BY rank",
@@ -126,6 +145,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "annotations",
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "Annotations on devices",
         doc: "A row for each annotation of the user, on each device.",
         sql: "SELECT * FROM gpu_annotations ORDER BY total_nanos DESC",
@@ -133,6 +153,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "stragglers",
+        needs: &[&stored::COLLECTIVES],
         title: "Ranks that others wait for",
         doc: "A row for each rank and process group: how often and how long it was the last.",
         sql: "SELECT * FROM stragglers ORDER BY delay_nanos DESC",
@@ -144,6 +165,12 @@ impl Section {
     /// The section of this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|section| section.name == name)
+    }
+
+    /// Asks for its rows; alone, also for those that are not there, and so for its columns.
+    pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
+        let needs = if is_alone { &[] } else { self.needs };
+        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs }
     }
 
     /// What a column means, if the view says so.

@@ -1,10 +1,13 @@
 //! Rules on what devices wait for.
 
+use marey_model::table::stored;
+
 use crate::rule::{Rule, Threshold};
 
 /// No stream of a device is busy: by why it waits, and by what the host does meanwhile.
 pub(super) const GPU_IDLE: Rule = Rule {
     name: "gpu_idle",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Idle device",
     doc: "Fires for each cause in `device_idle` that takes at least `min_percent` of the steps. Impact: the idle time with that cause, by the steps. Gain: all of it for `host wait`, 0 for `kernel wait`, unknown for `other`. What lies before the first and after the last activity does not count. High above `high_percent` of the steps, medium above `medium_percent`.",
     thresholds: &[
@@ -35,6 +38,7 @@ pub(super) const GPU_IDLE: Rule = Rule {
 /// The host cannot launch as fast as the device runs.
 pub(super) const LAUNCH_BOUND: Rule = Rule {
     name: "launch_bound",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Launches are the bottleneck",
     doc: "Fires when more than `min_operator_percent` of a device's idle time is `host wait` in operators and calls of the runtime that neither wait, copy nor allocate, and more than `min_empty_percent` of the launches found the queue empty (what they launched began less than `queue_micros` after the call returned), and a launch gives the device less to do on average than the median time from one launch of a thread to its next: a median, so that long waits do not make it so. A launch of a graph is one. Impact: that idle time, by the steps. Gain: all of it, as if launching took no time. High above `high_percent` of the steps, medium above `medium_percent`.",
     thresholds: &[
@@ -83,6 +87,7 @@ pub(super) const LAUNCH_BOUND: Rule = Rule {
 /// Kernels that are so short that starting them matters.
 pub(super) const SMALL_KERNELS: Rule = Rule {
     name: "small_kernels",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Many small kernels",
     doc: "Fires when kernels shorter than `short_micros` are at least `min_count_percent` of a device's kernels and at least `min_per_step` a step. Impact: the union of their time, and the gaps before them in which the device was idle though they had been launched (`kernel wait`), by the steps. Gain: these gaps, which fusing saves; what it saves of reading and writing memory is not known. High above `high_percent` of the steps, medium above `medium_percent`.",
     thresholds: &[
@@ -131,6 +136,7 @@ pub(super) const SMALL_KERNELS: Rule = Rule {
 /// Communication that no computation of the device hides.
 pub(super) const EXPOSED_COMMUNICATION: Rule = Rule {
     name: "exposed_communication",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Exposed communication",
     doc: "Fires for a device on which kernels of communication ran while none that computes did, for at least min_percent of the steps. impact = sum over the steps of gpu_time_by_step's exposed_communication_nanos / steps; of a process without steps, gpu_time's over the recording. gain = impact: the step if computation hid all of it. Time in which a rank waits for others is in it.",
     thresholds: &[

@@ -1,11 +1,14 @@
 //! Rules on how well kernels use a device.
 
+use marey_model::table::stored;
+
 use crate::rule::{Rule, Threshold};
 
 /// Kernels that take much of a device's time while few of its warps have work: too few blocks, or
 /// blocks that need too many registers or too much shared memory.
 pub(super) const LOW_OCCUPANCY: Rule = Rule {
     name: "low_occupancy",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Kernels with low occupancy",
     doc: "Fires for a kernel that takes at least min_time_percent of the time in which its device does something, and at least min_percent of the step, while its achieved occupancy (kernel_occupancy, mean over time and launch shapes) is below max_occupancy_percent. Kernels of communication are left out; those that multiply matrices or convolve, which are fast with few warps, are reported only where the grid is too small for the device. Impact is the sum of its durations by step; gain is impact × (1 − achieved / max_occupancy_percent), as if time fell in proportion until it is not reported any more. Severity is medium above medium_percent of the step, high above high_percent.",
     thresholds: &[
@@ -49,6 +52,7 @@ pub(super) const LOW_OCCUPANCY: Rule = Rule {
 /// tensor cores, without using them.
 pub(super) const TENSOR_CORES_MISSED: Rule = Rule {
     name: "tensor_cores_missed",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Tensor cores are not used",
     doc: "Fires where kernels that by their names multiply matrices or convolve in single or half precision, and by their names do so without tensor cores (such as volta_sgemm or cutlass_80_simt_sgemm), take at least min_time_percent of the time in which their device does something, and at least min_percent of the step, on an NVIDIA device of compute capability 7.0 or later. Products and convolutions are summed up each; the subject is the kernel that takes longest. Impact is the sum of their durations by step; gain is 7/8 of it, or 3/4 where tensor cores are four times as fast rather than eight (8.6, 8.7, 8.9, and 11.0 and later): what the published peaks of half precision and of single precision without tensor cores give, if memory keeps up. Severity is medium above medium_percent of the step, high above high_percent.",
     thresholds: &[
@@ -86,6 +90,7 @@ pub(super) const TENSOR_CORES_MISSED: Rule = Rule {
 /// softmax) and take much of the time: the device's memory is the limit, and fusing them helps.
 pub(super) const MEMORY_BOUND: Rule = Rule {
     name: "memory_bound",
+    needs: &[&stored::GPU_ACTIVITIES],
     title: "Kernels wait for memory",
     doc: "Fires for each family of kernels with few operations for each byte, known by their names (elementwise, reduction, copy, normalization, softmax), that takes at least min_time_percent of the time in which its device does something, and at least min_percent of the step. Kernels over lists of tensors, which are fused already, are left out, and so is communication, which has none of these names. Impact is the sum of their durations by step; gain is half of it: of two that are fused, one passage through memory is left. Severity is medium above medium_percent of the step, high above high_percent.",
     thresholds: &[

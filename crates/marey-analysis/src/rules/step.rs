@@ -1,10 +1,13 @@
 //! Rules on steps, ranks and memory.
 
+use marey_model::table::stored;
+
 use crate::rule::{Rule, Threshold};
 
 /// Steps that took much longer than the others of their process.
 pub(super) const SLOW_STEPS: Rule = Rule {
     name: "slow_steps",
+    needs: &[&stored::STEPS],
     title: "Slow steps",
     doc: "Fires for a process of at least min_steps steps of which some are outliers (step_times: a robust z above 3.5, and more than 5 % above the median) if together they cost at least min_percent of all steps. impact = sum of what each took more than the median / steps. gain = impact: if they took the median. What grew is the name on the host whose exclusive time in the worst step is longest over its mean a step in the rest of the recorded steps; a step itself stands for what is in no other span.",
     thresholds: &[
@@ -41,6 +44,7 @@ pub(super) const SLOW_STEPS: Rule = Rule {
 /// A rank that others wait for in collectives, more than it would be by chance.
 pub(super) const STRAGGLER: Rule = Rule {
     name: "straggler",
+    needs: &[&stored::COLLECTIVES],
     title: "Straggling rank",
     doc: "Fires for a rank and process group if this rank's share of all delays of the group is at least min_ratio times what it would have by chance (1 / the ranks that took part), and costs at least min_percent of the step. A delay is the time from when the last but one began a collective to when this rank did, as in the view stragglers, for those that it began within its steps. impact = sum of its delays / steps. gain = impact: the others' wait, if only this rank were on time. Needs collectives that have numbers, of at least two ranks, imported together.",
     thresholds: &[
@@ -77,6 +81,7 @@ pub(super) const STRAGGLER: Rule = Rule {
 /// Allocated memory that grows from step to step.
 pub(crate) const MEMORY_LEAK: Rule = Rule {
     name: "memory_leak",
+    needs: &[&stored::MEMORY_EVENTS],
     title: "Memory growth",
     doc: "Fires for a memory of a process if what is allocated at the end of the steps (step_memory), without the first warmup_steps, grows by more than min_slope_bytes a step (Theil and Sen: the median of the slopes between all pairs of steps; of more than 400 steps, between 400 means), if a straight line explains it (r2 of at least min_r2), over at least min_steps steps and by at least min_growth_bytes in all. It costs no time: impact = 0, no gain, always high, as it ends in running out of memory. A process without steps, or whose allocator does not say what is allocated in all, has none.",
     thresholds: &[
