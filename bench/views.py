@@ -1,9 +1,10 @@
 """Measures the analyses: `python bench/views.py`.
 
-What it takes from a trace to all answers: nine of HTA's analyses, and the page of `marey analyze`,
-which has the same and more (rules, critical path, sequences, occupancy, charts), in turn on the
-same files, each in a process of its own that has started and imported everything. `--update`
-writes the table to `docs/benchmarks.md`; `--traces FOLDER` measures those there too.
+What it takes from a trace to all answers: nine of HTA's analyses; marey's views that answer the
+same; and the page of `marey analyze`, which has more (rules, critical path, sequences, occupancy,
+charts). In turn on the same files, each in a process of its own that has started and imported
+everything. `--update` writes the table to `docs/benchmarks.md`; `--traces FOLDER` measures those
+there too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,21 @@ BAR_SECONDS = 1.0
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
 
 # Each prints the seconds that it took.
-OURS = """
+SAME = """
+import sys, time
+import marey
+import marey._engine
+begin = time.perf_counter()
+run = marey.open(sys.argv[1])
+for view in (
+    "gpu_time", "gpu_time_by_step", "gpu_gaps", "kernel_summary", "launches", "queue_length",
+    "queue_summary", "gpu_copies", "operator_kernels", "gpu_annotations", "stragglers",
+):
+    run.sql(f"SELECT * FROM {view}").rows()
+print(time.perf_counter() - begin)
+run.close()
+"""
+REPORT = """
 import os, sys, tempfile, time
 import marey._engine
 with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +78,8 @@ def main() -> int:
     if options.traces:
         more = sorted(options.traces.glob("*.json.gz"))
         traces += [trace for trace in more if trace.name != RECORDED.name]
-    table = [("trace", "HTA", "marey", "faster", "bar", ""), *map(line, traces)]
+    heading = ("trace", "HTA", "the same views", "", "whole report", "", "bar", "")
+    table = [heading, *map(line, traces)]
     text = "\n".join(grid(table))
     print(text)
     if options.update:
@@ -73,20 +89,30 @@ def main() -> int:
 
 
 def line(trace: Path) -> tuple[str, ...]:
-    theirs: list[Cost] = []
-    ours: list[Cost] = []
-    for _ in range(ROUNDS):
-        theirs.append(python(HTA, trace))
-        ours.append(python(OURS, trace))
-    hta, marey = (statistics.median(cost.seconds for cost in costs) for costs in (theirs, ours))
+    programs = (HTA, SAME, REPORT)
+    costs: list[list[Cost]] = [
+        [python(program, trace) for program in programs] for _ in range(ROUNDS)
+    ]
+    hta, same, report = (
+        statistics.median(cost.seconds for cost in of) for of in zip(*costs, strict=True)
+    )
     return (
         f"`{trace.name}`",
         duration(hta * 1e9),
-        duration(marey * 1e9),
-        f"{hta / marey:.0f}x",
-        f"< {BAR_SECONDS:.0f} s",
-        "holds" if marey < BAR_SECONDS else "**missed**",
+        duration(same * 1e9),
+        f"{hta / same:.0f}x",
+        duration(report * 1e9),
+        f"{hta / report:.1f}x",
+        *bar(trace, report),
     )
+
+
+def bar(trace: Path, report_seconds: float) -> tuple[str, str]:
+    """The bar is set for one trace."""
+    if trace != RECORDED:
+        return "", ""
+    is_held = report_seconds < BAR_SECONDS
+    return f"< {BAR_SECONDS:.0f} s", "holds" if is_held else "**missed**"
 
 
 if __name__ == "__main__":
