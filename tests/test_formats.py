@@ -15,6 +15,7 @@ from pathlib import Path
 
 import marey
 import pytest
+from conftest import run_well
 from run_programs import COUNTS, record_in
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -38,6 +39,23 @@ def trace(path: Path, cut: int = 0) -> Path:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record_in(tmp_path_factory.mktemp("recorded"))
+
+
+def test_calls_of_a_profile_are_those_of_each_place() -> None:
+    source = """
+        import marey
+        marey.start("x")
+        for _ in range(3):
+            with marey.scope("outer"):
+                for _ in range(2):
+                    with marey.scope("inner"):
+                        pass
+        marey.finalize()
+        """
+    run_well(source)
+    with marey.open("x.hatchet") as run:
+        counts = run.sql("SELECT path, count FROM flame ORDER BY path").rows()
+    assert counts == [("outer", 3), ("outer/inner", 6)]
 
 
 def test_a_trace_is_opened_as_a_run() -> None:

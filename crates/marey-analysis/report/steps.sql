@@ -7,4 +7,4 @@ SELECT
     robust_z,
     is_outlier
 FROM step_times
-ORDER BY rank, start_nanos
+ORDER BY deviation_nanos DESC, rank, start_nanos

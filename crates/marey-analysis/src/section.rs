@@ -26,7 +26,7 @@ pub const ALL: &[Section] = &[
     Section {
         name: "steps",
         needs: &[&stored::STEPS],
-        title: "Training steps",
+        title: "Training steps, the slowest first",
         doc: "A row for each training step.",
         sql: include_str!("../report/steps.sql"),
         view: "step_times",

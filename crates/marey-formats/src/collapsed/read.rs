@@ -24,7 +24,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     let name = Some(import.stem.clone());
     let process_id = import.process(NewProcess { pid: -1, name, ..NewProcess::default() });
     let name_id = import.run.text(COUNT);
-    import.run.show_samples(Sampled { count_name_id: Some(name_id), nanos_name_id: None });
+    import.run.show_samples(Sampled { count_name_id: Some(name_id), ..Sampled::default() });
 
     let mut lines = BufReader::new(input);
     let mut line = Vec::new();

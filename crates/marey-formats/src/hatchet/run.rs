@@ -257,7 +257,7 @@ fn show(profile: &Profile, import: &mut Import) {
     let shown = if has_wall { [wall::SELF, wall::COUNT] } else { KERNELS };
     let [nanos_name_id, count_name_id] =
         shown.map(|key| profile.metric(key).map(|_| import.run.text(key)));
-    import.run.show_samples(Sampled { count_name_id, nanos_name_id });
+    import.run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: has_wall });
 }
 
 /// Writes a run as a profile.

@@ -133,8 +133,8 @@ impl Weighing {
     pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
         let name_id = file.import.run.text(unit.value_name());
         let shown = match unit {
-            Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), count_name_id: None },
-            Unit::None => Sampled { count_name_id: Some(name_id), nanos_name_id: None },
+            Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), ..Sampled::default() },
+            Unit::None => Sampled { count_name_id: Some(name_id), ..Sampled::default() },
             Unit::Bytes => Sampled::default(),
         };
         Self { thread, name_id, shown }

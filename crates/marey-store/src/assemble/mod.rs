@@ -148,6 +148,8 @@ pub struct Sampled {
     pub count_name_id: Option<u32>,
     /// The time in nanoseconds that a stack stands for.
     pub nanos_name_id: Option<u32>,
+    /// Whether counts are of calls of the innermost, which are none of those around it.
+    pub counts_calls: bool,
 }
 
 /// What an assembly did.
@@ -467,7 +469,7 @@ impl Assembler {
 
     /// Adds a sample to what a flame graph shows, if it is of that.
     fn sum_up(&mut self, sample: &Sample) {
-        let Sampled { count_name_id, nanos_name_id } = self.sampled;
+        let Sampled { count_name_id, nanos_name_id, .. } = self.sampled;
         let is_count = count_name_id == Some(sample.name_id);
         let is_nanos = nanos_name_id == Some(sample.name_id);
         let value = match sample.value {

@@ -323,7 +323,7 @@ impl Assembler {
         Ok(Nested { spans, steps, sums: Summed { sums, thread_starts }, launches })
     }
 
-    /// Adds what samples say: each counts in all contexts around it too.
+    /// Adds what samples say: each counts in all contexts around it too, but for calls.
     fn add_samples(&mut self, sums: &mut PlaceSums) {
         // A context has a larger number than the one around it, so each is complete when it is its turn.
         let mut waiting = BTreeMap::new();
@@ -344,7 +344,7 @@ impl Assembler {
                 (nanos.round() as i64, (nanos - self_nanos).round() as i64);
             sums.add(nanos_here, inside_nanos);
             let around = waiting.entry((parent, thread)).or_insert([0.0; 3]);
-            around[0] += count;
+            around[0] += if self.sampled.counts_calls { 0.0 } else { count };
             around[1] += nanos;
         }
     }

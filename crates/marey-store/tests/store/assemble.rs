@@ -246,7 +246,7 @@ fn samples_add_up_in_what_is_around_them() {
         ["main", "work", "cpu (ns)", "samples"].map(|name| run.text(name));
     let outer = run.context(Assembler::ROOT, NodeKind::Frame, main);
     let inner = run.context(outer, NodeKind::Frame, work);
-    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: Some(cpu) });
+    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: Some(cpu), counts_calls: false });
     let sample = |context_id, name_id, value| Sample {
         process_id: 0,
         thread_id: None,
@@ -461,7 +461,7 @@ fn samples_of_one_stack_on_many_threads_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let (frame, count) = (run.text("frame"), run.text("samples"));
-    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: None });
+    run.show_samples(Sampled { count_name_id: Some(count), ..Sampled::default() });
     let mut stack = Assembler::ROOT;
     for _ in 0..2_000 {
         stack = run.context(stack, NodeKind::Frame, frame);

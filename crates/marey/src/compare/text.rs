@@ -71,6 +71,9 @@ fn changes(
     look: Look,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    if differences.is_empty() {
+        return Ok(());
+    }
     let changed: Vec<&Difference> =
         differences.iter().filter(|row| row.category != Category::Unchanged).collect();
     let count = |category| changed.iter().filter(|row| row.category == category).count();

@@ -94,18 +94,18 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
         175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
         Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
 
-    Training steps:
+    Training steps, the slowest first:
       rank  number  duration  between  deviation  robust z  is outlier
-         0       0    950 µs        -   -1.00 µs   -0.6745  no
-         0       1    951 µs  50.0 µs       0 ns         0  no
          0       2    952 µs  49.0 µs    1.00 µs    0.6745  no
-         0       3    950 µs  48.0 µs   -1.00 µs   -0.6745  no
-         0       4    951 µs  50.0 µs       0 ns         0  no
          0       5    952 µs  49.0 µs    1.00 µs    0.6745  no
-         0       6    950 µs  48.0 µs   -1.00 µs   -0.6745  no
-         0       7    951 µs  50.0 µs       0 ns         0  no
          0       8    952 µs  49.0 µs    1.00 µs    0.6745  no
-         0       9    950 µs  48.0 µs   -1.00 µs   -0.6745  no
+         0      11    952 µs  49.0 µs    1.00 µs    0.6745  no
+         0       1    951 µs  50.0 µs       0 ns         0  no
+         0       4    951 µs  50.0 µs       0 ns         0  no
+         0       7    951 µs  50.0 µs       0 ns         0  no
+         0      10    951 µs  50.0 µs       0 ns         0  no
+         0       0    950 µs        -   -1.00 µs   -0.6745  no
+         0       3    950 µs  48.0 µs   -1.00 µs   -0.6745  no
       … and more: --top N
 
     Where the time of devices went:
@@ -161,10 +161,10 @@ fn sections_come_alone() {
       rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
          0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
 
-    Training steps:
+    Training steps, the slowest first:
       rank  number  duration  between  deviation  robust z  is outlier
-         0       0    950 µs        -   -1.00 µs   -0.6745  no
-         0       1    951 µs  50.0 µs       0 ns         0  no
+         0       2    952 µs  49.0 µs    1.00 µs    0.6745  no
+         0       5    952 µs  49.0 µs    1.00 µs    0.6745  no
       … and more: --top N
 
     --- stderr ---

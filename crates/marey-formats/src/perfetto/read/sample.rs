@@ -180,7 +180,7 @@ impl Events<'_> {
             let run = &mut self.import.run;
             let count_name_id = Some(run.text("samples"));
             let nanos_name_id = Some(run.text("cpu (ns)"));
-            run.show_samples(Sampled { count_name_id, nanos_name_id });
+            run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: false });
         }
     }
 }
