@@ -40,7 +40,7 @@ fn pull_requests_get_verdicts_and_numbers() {
     let (before, after) = runs();
     let text = markdown(&compare(&before, &after, Tolerance::default()), &verdicts(), 10);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "### marey: pull &lt;1&gt; &amp; \"2\"  against main\\|\\`x\\`");
+    assert_eq!(lines[0], "### marey: pull &lt;1&gt; &amp; \"2\"\\\\u{1b} against main\\|\\`x\\`");
     assert_eq!(lines[2], "| verdict | condition | before | after | judged | 95 % interval | why |");
     assert!(
         lines[4].starts_with(

@@ -246,7 +246,11 @@ fn samples_add_up_in_what_is_around_them() {
         ["main", "work", "cpu (ns)", "samples"].map(|name| run.text(name));
     let outer = run.context(Assembler::ROOT, NodeKind::Frame, main);
     let inner = run.context(outer, NodeKind::Frame, work);
-    run.show_samples(Sampled { count_name_id: Some(count), nanos_name_id: Some(cpu), counts_calls: false });
+    run.show_samples(Sampled {
+        count_name_id: Some(count),
+        nanos_name_id: Some(cpu),
+        counts_calls: false,
+    });
     let sample = |context_id, name_id, value| Sample {
         process_id: 0,
         thread_id: None,
