@@ -78,6 +78,49 @@ def test_operators_against_the_peaks(tmp_path: Path) -> None:
     assert row["peak_flops_percent"] is row["peak_bandwidth_percent"] is None
 
 
+def test_kernels_share_what_their_operator_costs(tmp_path: Path) -> None:
+    """By the time that they took, so both are as far from the peak as the operator is."""
+    events = [
+        *multiplied(1, 0, 30, 256, 256, 256, name="gemm"),
+        launch(2, 5),
+        kernel(2, 60, 10, name="reduce"),
+    ]
+    run = made_on(tmp_path, events, A100)
+    kernels = {row["name"]: row for row in view(run, "kernel_roofline")}
+    assert {row["operator"] for row in kernels.values()} == {"aten::addmm"}
+    for name, share in (("gemm", 0.75), ("reduce", 0.25)):
+        row = kernels[name]
+        assert math.isclose(row["flops"], 2 * 256**3 * share, rel_tol=1e-6)
+        assert math.isclose(row["compute_nanos"], 1e9 * row["flops"] / TF32)
+        assert math.isclose(row["memory_nanos"], 1e9 * row["bytes"] / BANDWIDTH)
+        assert math.isclose(
+            row["peak_flops_percent"], 100 * 2 * 256**3 / TF32 / 40e-6, rel_tol=1e-6
+        )
+        assert row["count"] == 1
+    whole = one(view(run, "roofline"), "aten::addmm")
+    for column in ("flops", "bytes", "total_nanos", "count", "calls"):
+        found = sum(row[column] for row in kernels.values())
+        assert math.isclose(found, whole[column], rel_tol=1e-9), column
+
+
+def test_kernels_cost_what_the_call_did_that_launched_them(tmp_path: Path) -> None:
+    """Two calls from one place, of other shapes: what ran names the call by its external id."""
+    events: list[Event] = []
+    for number, size, name in ((1, 64, "small"), (2, 256, "large")):
+        call: dict[str, Any] = {"External id": 70 + number}
+        shape: dict[str, Any] = {"Input Dims": [[size, size]] * 2, "Input type": ["float"] * 2}
+        start = 100 * number
+        events += [
+            on_host("aten::mm", start, 9, **shape, **call),
+            launch(number, start + 2),
+            on_gpu(name, start + 20, 10, correlation=number, **call),
+        ]
+    run = made_on(tmp_path, events, A100)
+    found = {row["name"]: row["flops"] for row in view(run, "kernel_roofline")}
+    assert found == {"small": 2 * 64**3, "large": 2 * 256**3}
+    assert one(view(run, "roofline"), "aten::mm")["flops"] == 2 * 64**3 + 2 * 256**3
+
+
 def test_few_operations_for_each_byte_are_bound_by_memory(tmp_path: Path) -> None:
     run = made_on(tmp_path, multiplied(1, 0, 100, 1, 4096, 4096), A100)
     row = one(view(run, "roofline"), "aten::addmm")

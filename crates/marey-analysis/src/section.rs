@@ -130,10 +130,10 @@ pub const ALL: &[Section] = &[
     Section {
         name: "roofline",
         needs: &[&stored::GPU_ACTIVITIES],
-        title: "Operators against the peaks of the device",
-        doc: "A row for each operator whose shapes were recorded, on each device.",
-        sql: "SELECT * FROM roofline WHERE flops IS NOT NULL OR bytes IS NOT NULL ORDER BY total_nanos DESC",
-        view: "roofline",
+        title: "Kernels against the peaks of the device",
+        doc: "A row for each kernel of an operator whose shapes were recorded, on each device.",
+        sql: "SELECT name, operator, count, total_nanos, flops, bytes, arithmetic_intensity, flops_per_second, bytes_per_second, peak_flops_percent, peak_bandwidth_percent, ridge_point, bound, device, rank FROM kernel_roofline WHERE flops IS NOT NULL OR bytes IS NOT NULL ORDER BY total_nanos DESC",
+        view: "kernel_roofline",
     },
     Section {
         name: "mfu",

@@ -91,6 +91,71 @@ pub const COLLECTIVE_BANDWIDTH: Table = Table {
     sorted_by: None,
 };
 
+/// What kernels computed and moved against what their device could: the roofline model. A row for each
+/// process, device, kernel and name of the operator that launched it; what a call costs is shared among
+/// all that it launched by the time it took. FLOP and bytes need a trace with shapes
+/// (`record_shapes=True`).
+pub const KERNEL_ROOFLINE: Table = Table {
+    name: "kernel_roofline",
+    doc: "What kernels computed and moved against what their device could: the roofline model. A row for each process, device, kernel and name of the operator that launched it; what a call costs is shared among all that it launched by the time it took. FLOP and bytes need a trace with shapes (record_shapes=True).",
+    columns: &[
+        column("name", Text, "Name of the kernel, copy or fill."),
+        column("operator", Text, "Name of the operator that launched it, or of what else did."),
+        maybe(
+            "calls",
+            Real,
+            "How often the operator was entered where it launched this: the kernel's share by time.",
+        ),
+        maybe("known_calls", Real, "Those of them whose FLOP and bytes are known, likewise."),
+        column("count", Int, "How often it ran."),
+        column("total_nanos", Nanos, "Sum of their durations."),
+        maybe(
+            "flops",
+            Real,
+            "Its share by time of the floating-point operations by the operator's shapes, a multiplication with its addition as two (op_flops).",
+        ),
+        maybe(
+            "bytes",
+            Real,
+            "Its share by time of the least traffic by the operator's shapes: inputs read once, outputs written once (op_bytes).",
+        ),
+        maybe(
+            "compute_nanos",
+            Real,
+            "Time that `flops` take at the device's peaks for their types. The peak of 32 bits is that of TF32 where tensor cores have it.",
+        ),
+        maybe("memory_nanos", Real, "Time that `bytes` take at the peak of the device's memory."),
+        maybe("arithmetic_intensity", Real, "`flops` by `bytes`."),
+        maybe("flops_per_second", Real, "`flops` by `total_nanos`."),
+        maybe(
+            "bytes_per_second",
+            Real,
+            "`bytes` by `total_nanos`: below what the memory really carried.",
+        ),
+        maybe("peak_flops_percent", Real, "`compute_nanos` in percent of `total_nanos`."),
+        maybe(
+            "peak_bandwidth_percent",
+            Real,
+            "`memory_nanos` in percent of `total_nanos`; above 100 where caches serve what was just written.",
+        ),
+        maybe(
+            "ridge_point",
+            Real,
+            "The arithmetic intensity above which the device's computing is the limit, and not its memory.",
+        ),
+        maybe(
+            "bound",
+            Text,
+            "`compute` if arithmetic_intensity is at least ridge_point, else `memory`; null where shapes or peaks are unknown.",
+        ),
+        DEVICE,
+        PID,
+        RANK,
+        PROCESS_ID,
+    ],
+    sorted_by: None,
+};
+
 /// What operators computed and moved against what their device could. A row for each process,
 /// device and name of an operator that launched something.
 pub const ROOFLINE: Table = Table {

@@ -41,6 +41,7 @@ pub const ALL: &[&Table] = &[
     &waiting::CRITICAL_PATH,
     &efficiency::KERNEL_OCCUPANCY,
     &efficiency::COLLECTIVE_BANDWIDTH,
+    &efficiency::KERNEL_ROOFLINE,
     &efficiency::ROOFLINE,
     &efficiency::MFU,
 ];

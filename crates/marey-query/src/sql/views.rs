@@ -46,6 +46,7 @@ pub(super) fn definition(view: &str) -> &'static str {
         "kernel_sequences" => include_str!("../../sql/kernel_sequences.sql"),
         "kernel_occupancy" => include_str!("../../sql/kernel_occupancy.sql"),
         "collective_bandwidth" => include_str!("../../sql/collective_bandwidth.sql"),
+        "kernel_roofline" => include_str!("../../sql/kernel_roofline.sql"),
         "roofline" => include_str!("../../sql/roofline.sql"),
         "mfu" => include_str!("../../sql/mfu.sql"),
         "critical_path" => include_str!("../../sql/critical_path.sql"),

@@ -227,9 +227,22 @@ fn a_session_may_ask_for_python_s_frames_while_another_has_scopes() {
     assert_eq!(api::context(python).unwrap(), ContextSource::Python);
 }
 
+/// How deep scopes lie in each other: `serde_json`, which reads the files here, takes some 60.
+const MAX_DEPTH: usize = 50;
+
 /// What a program does: enters one of four names, or leaves the innermost scope.
 fn programs() -> impl Strategy<Value = Vec<Option<u8>>> {
-    prop::collection::vec(prop::option::weighted(0.55, 0_u8..4), 0..200)
+    let actions = prop::collection::vec(prop::option::weighted(0.55, 0_u8..4), 0..200);
+    actions.prop_map(|mut actions| {
+        let mut depth = 0_usize;
+        actions.retain(|action| {
+            depth = if action.is_some() { depth + 1 } else { depth.saturating_sub(1) };
+            let is_too_deep = depth > MAX_DEPTH;
+            depth = depth.min(MAX_DEPTH);
+            !is_too_deep
+        });
+        actions
+    })
 }
 
 /// The counts that a program must give, and the scopes that it leaves open.

@@ -1,0 +1,171 @@
+-- Whether what a process launched names the call of an operator that launched it, by an external id.
+WITH named AS (
+    SELECT
+        process_id,
+        bool_or(external_id > 0) AS has_ids
+    FROM raw.gpu_activities
+    WHERE kind IN ('kernel', 'memcpy', 'memset') AND context_id IS NOT NULL
+    GROUP BY process_id
+),
+launched AS (
+    SELECT
+        g.process_id AS process_id,
+        g.device AS device,
+        g.context_id AS context_id,
+        CASE WHEN n.has_ids THEN coalesce(g.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END AS call_id,
+        g.name_id AS name_id,
+        count(*) AS count,
+        sum(g.duration_nanos) AS total_nanos
+    FROM raw.gpu_activities AS g
+    JOIN named AS n ON n.process_id = g.process_id
+    WHERE g.kind IN ('kernel', 'memcpy', 'memset') AND g.context_id IS NOT NULL
+    GROUP BY
+        g.process_id,
+        g.device,
+        g.context_id,
+        CASE WHEN n.has_ids THEN coalesce(g.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END,
+        g.name_id
+),
+-- What operators cost that launched something themselves: an operator around them has the same
+-- cost, and must not count again.
+costs AS (
+    SELECT
+        process_id,
+        context_id,
+        call_id,
+        count(*) AS calls,
+        sum(CASE WHEN is_known THEN 1 ELSE 0 END) AS known_calls,
+        sum(CASE WHEN is_known THEN flops END) AS flops,
+        sum(CASE WHEN is_known THEN bytes END) AS bytes,
+        sum(CASE WHEN is_known AND bits = 8 THEN flops ELSE 0 END) AS flops_8,
+        sum(CASE WHEN is_known AND bits = 16 THEN flops ELSE 0 END) AS flops_16,
+        sum(CASE WHEN is_known AND bits = 32 THEN flops ELSE 0 END) AS flops_32,
+        sum(CASE WHEN is_known AND bits = 64 THEN flops ELSE 0 END) AS flops_64
+    FROM (
+        SELECT
+            *,
+            flops IS NOT NULL AND bytes IS NOT NULL AS is_known,
+            CASE
+                WHEN types LIKE '["c10::Half"%' OR types LIKE '["c10::BFloat16"%' THEN 16
+                WHEN types LIKE '["double"%' THEN 64
+                WHEN types LIKE '["c10::Float8%' OR types LIKE '["signed char"%' THEN 8
+                ELSE 32
+            END AS bits
+        FROM (
+            SELECT
+                process_id,
+                context_id,
+                call_id,
+                op_flops(operator, args) AS flops,
+                op_bytes(operator, args) AS bytes,
+                arg(args, 'Input type') AS types
+            FROM (
+                SELECT
+                    n.process_id AS process_id,
+                    s.context_id AS context_id,
+                    CASE WHEN n.has_ids THEN coalesce(s.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END AS call_id,
+                    name(s.name_id) AS operator,
+                    args(s.args_id, s.arg_numbers) AS args
+                FROM raw.spans AS s
+                JOIN named AS n ON n.process_id = process_of(s.thread_id)
+                WHERE s.context_id IN (
+                    SELECT DISTINCT context_id
+                    FROM raw.gpu_activities
+                    WHERE kind IN ('kernel', 'memcpy', 'memset')
+                )
+            )
+        )
+    )
+    GROUP BY process_id, context_id, call_id
+),
+operators AS (
+    SELECT
+        l.process_id AS process_id,
+        l.device AS device,
+        c.name_id AS operator_id,
+        l.name_id AS name_id,
+        sum(k.calls * l.share) AS calls,
+        sum(k.known_calls * l.share) AS known_calls,
+        sum(l.count) AS count,
+        sum(l.total_nanos) AS total_nanos,
+        sum(k.flops * l.share) AS flops,
+        sum(k.bytes * l.share) AS bytes,
+        sum(k.flops_8 * l.share) AS flops_8,
+        sum(k.flops_16 * l.share) AS flops_16,
+        sum(k.flops_32 * l.share) AS flops_32,
+        sum(k.flops_64 * l.share) AS flops_64
+    FROM (
+        SELECT
+            *,
+            -- What a call costs is shared among all that it launched by the time that took, also on several devices;
+            -- where calls are not known, what all of one place cost.
+            (total_nanos + 1e-3) / sum(total_nanos + 1e-3) OVER (PARTITION BY process_id, context_id, call_id) AS share
+        FROM launched
+    ) AS l
+    JOIN raw.contexts AS c ON c.id = l.context_id
+    LEFT JOIN costs AS k ON k.process_id = l.process_id AND k.context_id = l.context_id AND k.call_id = l.call_id
+    GROUP BY l.process_id, l.device, c.name_id, l.name_id
+),
+-- How long it takes at the peaks: a device that does nothing else cannot be faster.
+peaks AS (
+    SELECT
+        o.process_id AS process_id,
+        o.device AS device,
+        o.operator_id AS operator_id,
+        o.name_id AS name_id,
+        o.calls AS calls,
+        o.known_calls AS known_calls,
+        o.count AS count,
+        o.total_nanos AS total_nanos,
+        o.flops AS flops,
+        o.bytes AS bytes,
+        CASE WHEN o.flops_8 > 0 THEN 1e9 * o.flops_8 / peak_flops(d.name, 8) ELSE 0 END
+            + CASE WHEN o.flops_16 > 0 THEN 1e9 * o.flops_16 / peak_flops(d.name, 16) ELSE 0 END
+            + CASE WHEN o.flops_32 > 0 THEN 1e9 * o.flops_32 / peak_flops(d.name, 32) ELSE 0 END
+            + CASE WHEN o.flops_64 > 0 THEN 1e9 * o.flops_64 / peak_flops(d.name, 64) ELSE 0 END AS compute_nanos,
+        1e9 * o.bytes / peak_bytes_per_second(d.name) AS memory_nanos
+    FROM operators AS o
+    LEFT JOIN raw.devices AS d ON d.process_id = o.process_id AND d.device = o.device
+)
+SELECT
+    name(name_id) AS name,
+    name(operator_id) AS operator,
+    calls,
+    known_calls,
+    count,
+    total_nanos,
+    flops,
+    bytes,
+    compute_nanos,
+    memory_nanos,
+    flops / nullif(bytes, 0) AS arithmetic_intensity,
+    1e9 * flops / nullif(total_nanos, 0) AS flops_per_second,
+    1e9 * bytes / nullif(total_nanos, 0) AS bytes_per_second,
+    100 * compute_nanos / nullif(total_nanos, 0) AS peak_flops_percent,
+    100 * memory_nanos / nullif(total_nanos, 0) AS peak_bandwidth_percent,
+    -- The intensity at which both peaks are reached at once.
+    flops / nullif(bytes, 0) * memory_nanos / nullif(compute_nanos, 0) AS ridge_point,
+    CAST(CASE
+        WHEN compute_nanos + memory_nanos > 0 AND compute_nanos >= memory_nanos THEN 'compute'
+        WHEN compute_nanos + memory_nanos > 0 THEN 'memory'
+    END AS VARCHAR) AS bound,
+    device,
+    pid(process_id) AS pid,
+    rank(process_id) AS rank,
+    process_id
+FROM (
+    SELECT
+        process_id,
+        device,
+        operator_id,
+        name_id,
+        calls,
+        known_calls,
+        count,
+        total_nanos,
+        flops,
+        bytes,
+        CASE WHEN flops IS NOT NULL THEN compute_nanos END AS compute_nanos,
+        memory_nanos
+    FROM peaks
+)
