@@ -137,6 +137,30 @@ def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
     return on_gpu(name, start, duration, correlation=number, **more)
 
 
+def allocated(
+    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
+) -> Event:
+    """What an allocator says of an allocation, or of a release if the size is below 0."""
+    return {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 100,
+        "tid": 100,
+        "ts": time,
+        "args": {
+            "Device Type": kind,
+            "Device Id": device,
+            "Addr": 1,
+            "Bytes": size,
+            "Total Allocated": total,
+            "Total Reserved": 2 * total,
+            **more,
+        },
+    }
+
+
 def on_host(
     name: str,
     start: float,

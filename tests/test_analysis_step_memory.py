@@ -5,34 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import Event, made, on_host, opened, real, step
+from analyses import Event, allocated, made, on_host, opened, real, step
 from analyses import rows as viewed
 
 VIEW = "step_memory"
-
-
-def allocated(
-    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
-) -> Event:
-    """What an allocator says of an allocation, or of a release if the size is below 0."""
-    return {
-        "ph": "i",
-        "cat": "cpu_instant_event",
-        "s": "t",
-        "name": "[memory]",
-        "pid": 100,
-        "tid": 100,
-        "ts": time,
-        "args": {
-            "Device Type": kind,
-            "Device Id": device,
-            "Addr": 1,
-            "Bytes": size,
-            "Total Allocated": total,
-            "Total Reserved": 2 * total,
-            **more,
-        },
-    }
 
 
 def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:

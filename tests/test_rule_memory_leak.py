@@ -9,31 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, made, on_host, opened, real, step, write
+from analyses import Event, allocated, made, on_host, opened, real, step, write
 from rules import found
 
 RULE = "memory_leak"
 MB = 1_000_000
-
-
-def allocated(time: float, total: int, *, device: int = 0, kind: int = 1) -> Event:
-    return {
-        "ph": "i",
-        "cat": "cpu_instant_event",
-        "s": "t",
-        "name": "[memory]",
-        "pid": 100,
-        "tid": 100,
-        "ts": time,
-        "args": {
-            "Device Type": kind,
-            "Device Id": device,
-            "Addr": 1,
-            "Bytes": 8,
-            "Total Allocated": total,
-            "Total Reserved": total,
-        },
-    }
 
 
 def grown(totals: list[int], **more: Any) -> list[Event]:
