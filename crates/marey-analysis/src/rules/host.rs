@@ -7,7 +7,7 @@ use crate::rule::{Rule, Threshold};
 /// Calls in a step in which the host waits for a device.
 pub(super) const CPU_GPU_SYNC: Rule = Rule {
     name: "cpu_gpu_sync",
-    needs: &[&stored::GPU_ACTIVITIES],
+    needs: &[&stored::SPANS],
     title: "The host waits for the device",
     doc: "Fires for each operator whose calls take at least `min_percent` of the steps: those that synchronise with a device, a stream or an event, and copies to the host that end before the call does (to memory that is not pinned, as in `aten::item`, or by a call that is not asynchronous). Not `StreamWaitEvent`, in which the device waits, nor the last one of all outside of any span, by which profilers end. Impact: the union of these calls, by the steps. Gain: as much, but not more than the device is idle. High above `high_percent` of the steps, medium above `medium_percent`, as PRISM has it.",
     thresholds: &[
