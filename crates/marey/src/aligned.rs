@@ -8,6 +8,9 @@ use crate::text::{cut, width};
 /// Longest text of a column that is not the last.
 const WIDEST: usize = 60;
 
+/// What stands below headings.
+pub(crate) const RULE: &str = "============================================================";
+
 /// How a text looks where it is shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {

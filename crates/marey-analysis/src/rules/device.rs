@@ -2,7 +2,16 @@
 
 use marey_model::table::stored;
 
+use super::{HIGH, MEDIUM};
 use crate::rule::{Rule, Threshold};
+
+/// From where on there is something to say.
+const LEAST: Threshold = Threshold {
+    name: "min_percent",
+    default: 5.0,
+    unit: "%",
+    doc: "Below this share of the steps nothing is said.",
+};
 
 /// No stream of a device is busy: by why it waits, and by what the host does meanwhile.
 pub(super) const GPU_IDLE: Rule = Rule {
@@ -10,26 +19,7 @@ pub(super) const GPU_IDLE: Rule = Rule {
     needs: &[&stored::GPU_ACTIVITIES],
     title: "Idle device",
     doc: "Fires for each cause in `device_idle` that takes at least `min_percent` of the steps. Impact: the idle time with that cause, by the steps. Gain: all of it for `host wait`, 0 for `kernel wait`, unknown for `other`. What lies before the first and after the last activity does not count. High above `high_percent` of the steps, medium above `medium_percent`.",
-    thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Above this share of the steps it is high.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 5.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
-    ],
+    thresholds: &[HIGH, MEDIUM, LEAST],
     sql: include_str!("../../rules/gpu_idle.sql"),
     says: "Device {device} was idle for {impact_nanos} {per} ({impact_percent}) because of {subject}; most of it, {host_span_nanos} {per}, in {host_span}. In total it was idle {device_idle_percent} of the time.",
     hint: "Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.",
@@ -42,24 +32,9 @@ pub(super) const LAUNCH_BOUND: Rule = Rule {
     title: "Launches are the bottleneck",
     doc: "Fires when more than `min_operator_percent` of a device's idle time is `host wait` in operators and calls of the runtime that neither wait, copy nor allocate, and more than `min_empty_percent` of the launches found the queue empty (what they launched began less than `queue_micros` after the call returned), and a launch gives the device less to do on average than the median time from one launch of a thread to its next: a median, so that long waits do not make it so. A launch of a graph is one. Impact: that idle time, by the steps. Gain: all of it, as if launching took no time. High above `high_percent` of the steps, medium above `medium_percent`.",
     thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Above this share of the steps it is high.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 5.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
+        HIGH,
+        MEDIUM,
+        LEAST,
         Threshold {
             name: "min_operator_percent",
             default: 50.0,
@@ -91,24 +66,9 @@ pub(super) const SMALL_KERNELS: Rule = Rule {
     title: "Many small kernels",
     doc: "Fires when kernels shorter than `short_micros` are at least `min_count_percent` of a device's kernels and at least `min_per_step` a step. Impact: the union of their time, and the gaps before them in which the device was idle though they had been launched (`kernel wait`), by the steps. Gain: these gaps, which fusing saves; what it saves of reading and writing memory is not known. High above `high_percent` of the steps, medium above `medium_percent`.",
     thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Above this share of the steps it is high.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 5.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
+        HIGH,
+        MEDIUM,
+        LEAST,
         Threshold {
             name: "short_micros",
             default: 10.0,

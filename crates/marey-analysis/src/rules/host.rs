@@ -2,7 +2,16 @@
 
 use marey_model::table::stored;
 
+use super::{HIGH, MEDIUM};
 use crate::rule::{Rule, Threshold};
+
+/// From where on there is something to say.
+const LEAST: Threshold = Threshold {
+    name: "min_percent",
+    default: 1.0,
+    unit: "%",
+    doc: "Below this share of the steps nothing is said.",
+};
 
 /// Calls in a step in which the host waits for a device.
 pub(super) const CPU_GPU_SYNC: Rule = Rule {
@@ -17,18 +26,8 @@ pub(super) const CPU_GPU_SYNC: Rule = Rule {
             unit: "%",
             doc: "Above this share of the steps it is high.",
         },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
+        MEDIUM,
+        LEAST,
     ],
     sql: include_str!("../../rules/cpu_gpu_sync.sql"),
     says: "The host waited {impact_nanos} {per} ({impact_percent}) for the device in {subject}, {syncs_per_step} times {per}, most in {call}; all waits of the process take {total_sync_percent}.",
@@ -41,26 +40,7 @@ pub(super) const DATALOADER_STALL: Rule = Rule {
     needs: &[&stored::SPANS],
     title: "Waiting for data",
     doc: "Fires when the main thread is in the data loader (`enumerate(DataLoader)…`, `DataLoader.__next__`, `next(…)`) with a device idle for at least `min_percent` of the steps. Impact and gain: that time, by the steps; without a device, all time in the data loader. Of several devices, the one that was idle longest counts. High above `high_percent` of the steps, medium above `medium_percent`.",
-    thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Above this share of the steps it is high.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
-    ],
+    thresholds: &[HIGH, MEDIUM, LEAST],
     sql: include_str!("../../rules/dataloader_stall.sql"),
     says: "The main thread was in {subject} for {load_nanos} {per}, {hidden_nanos} of which the device was busy; {impact_nanos} ({impact_percent}) are lost. The longest of {load_count} took {longest_nanos}.",
     hint: "Raise num_workers, set persistent_workers=True, pin_memory=True and a larger prefetch_factor, move decoding and augmentation into workers or onto the device, or store the data in a form that is faster to read.",
@@ -72,26 +52,7 @@ pub(super) const HOST_DEVICE_COPIES: Rule = Rule {
     needs: &[&stored::GPU_ACTIVITIES],
     title: "Copies that nothing hides",
     doc: "Fires for each direction in which copies that began in the steps take at least `min_percent` of them while no kernel runs on the device. Impact and gain: that time, by the steps. Bytes are pageable where the name of the copy says so; ROCm's do not, and say no bytes. High above `high_percent` of the steps, medium above `medium_percent`.",
-    thresholds: &[
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Above this share of the steps it is high.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Above this share of the steps it is medium.",
-        },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Below this share of the steps nothing is said.",
-        },
-    ],
+    thresholds: &[HIGH, MEDIUM, LEAST],
     sql: include_str!("../../rules/host_device_copies.sql"),
     says: "Copies from {subject} take {copy_nanos} {per}, {impact_nanos} ({impact_percent}) of which device {device} runs no kernel: {copied_bytes} in {copies_per_step} copies, {pageable_percent} of them pageable; the longest in {path}.",
     hint: "Pin the host's memory (pin_memory=True), copy with non_blocking=True on a stream of its own while the previous batch computes, make data on the device, and join small copies.",

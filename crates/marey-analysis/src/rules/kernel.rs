@@ -4,6 +4,27 @@ use marey_model::table::stored;
 
 use crate::rule::{Rule, Threshold};
 
+const HIGH: Threshold = Threshold {
+    name: "high_percent",
+    default: 30.0,
+    unit: "%",
+    doc: "Share of the step above which it is of high severity.",
+};
+
+const MEDIUM: Threshold = Threshold {
+    name: "medium_percent",
+    default: 10.0,
+    unit: "%",
+    doc: "Share of the step above which it is of medium severity.",
+};
+
+const LEAST: Threshold = Threshold {
+    name: "min_percent",
+    default: 1.0,
+    unit: "%",
+    doc: "Least share of the step under which it is silent.",
+};
+
 /// Kernels that take much of a device's time while few of its warps have work: too few blocks, or
 /// blocks that need too many registers or too much shared memory.
 pub(super) const LOW_OCCUPANCY: Rule = Rule {
@@ -24,24 +45,9 @@ pub(super) const LOW_OCCUPANCY: Rule = Rule {
             unit: "%",
             doc: "Least share of the busy time of its device that a kernel must take.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Least share of the step under which it is silent.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step above which it is of medium severity.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step above which it is of high severity.",
-        },
+        LEAST,
+        MEDIUM,
+        HIGH,
     ],
     sql: include_str!("../../rules/low_occupancy.sql"),
     says: "The kernel {subject} takes {impact_nanos} {per} ({device_percent} of what device {device} does) at an occupancy of {achieved_percent} (at most {theoretical_percent}), limited by {limited_by}: blocks of {block} threads, {registers} registers a thread, {shared_bytes} of shared memory a block.",
@@ -62,24 +68,9 @@ pub(super) const TENSOR_CORES_MISSED: Rule = Rule {
             unit: "%",
             doc: "Least share of the busy time of their device that such kernels must take.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Least share of the step under which it is silent.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step above which it is of medium severity.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step above which it is of high severity.",
-        },
+        LEAST,
+        MEDIUM,
+        HIGH,
     ],
     sql: include_str!("../../rules/tensor_cores_missed.sql"),
     says: "{count} kernels for {operation}s take {impact_nanos} {per} ({device_percent} of what device {device} does) without its tensor cores; the longest of {kernel_names} is {subject}. The device has compute capability {compute_capability}.",
@@ -100,24 +91,9 @@ pub(super) const MEMORY_BOUND: Rule = Rule {
             unit: "%",
             doc: "Least share of the busy time of its device that a family must take.",
         },
-        Threshold {
-            name: "min_percent",
-            default: 1.0,
-            unit: "%",
-            doc: "Least share of the step under which it is silent.",
-        },
-        Threshold {
-            name: "medium_percent",
-            default: 10.0,
-            unit: "%",
-            doc: "Share of the step above which it is of medium severity.",
-        },
-        Threshold {
-            name: "high_percent",
-            default: 30.0,
-            unit: "%",
-            doc: "Share of the step above which it is of high severity.",
-        },
+        LEAST,
+        MEDIUM,
+        HIGH,
     ],
     sql: include_str!("../../rules/memory_bound.sql"),
     says: "{count} {subject} of {kernel_names} names take {impact_nanos} {per} ({device_percent} of what device {device} does), {mean_nanos} each; the longest is {longest_kernel}.",

@@ -7,7 +7,23 @@ mod step;
 
 pub(crate) use step::MEMORY_LEAK;
 
-use crate::rule::Rule;
+use crate::rule::{Rule, Threshold};
+
+/// From where on most findings are high.
+const HIGH: Threshold = Threshold {
+    name: "high_percent",
+    default: 30.0,
+    unit: "%",
+    doc: "Above this share of the steps it is high.",
+};
+
+/// From where on most are medium.
+const MEDIUM: Threshold = Threshold {
+    name: "medium_percent",
+    default: 10.0,
+    unit: "%",
+    doc: "Above this share of the steps it is medium.",
+};
 
 /// All of them, in the order of their documentation.
 pub const ALL: &[Rule] = &[

@@ -4,7 +4,25 @@
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
-use super::{Table, column, maybe};
+use super::{Column, Table, column, maybe};
+
+const ARITHMETIC_INTENSITY: Column = maybe("arithmetic_intensity", Real, "`flops` by `bytes`.");
+const FLOPS_PER_SECOND: Column = maybe("flops_per_second", Real, "`flops` by `total_nanos`.");
+const BYTES_PER_SECOND: Column = maybe(
+    "bytes_per_second",
+    Real,
+    "`bytes` by `total_nanos`: below what the memory really carried.",
+);
+const RIDGE_POINT: Column = maybe(
+    "ridge_point",
+    Real,
+    "The arithmetic intensity above which the device's computing is the limit, and not its memory.",
+);
+const BOUND: Column = maybe(
+    "bound",
+    Text,
+    "`compute` if arithmetic_intensity is at least ridge_point, else `memory`; null where shapes or peaks are unknown.",
+);
 
 /// How many of the warps that multiprocessors have room for the kernels kept busy, and what
 /// limited that. A row for each process, device, kernel and shape in which it was launched.
@@ -125,29 +143,17 @@ pub const KERNEL_ROOFLINE: Table = Table {
             "Time that `flops` take at the device's peaks for their types. The peak of 32 bits is that of TF32 where tensor cores have it.",
         ),
         maybe("memory_nanos", Real, "Time that `bytes` take at the peak of the device's memory."),
-        maybe("arithmetic_intensity", Real, "`flops` by `bytes`."),
-        maybe("flops_per_second", Real, "`flops` by `total_nanos`."),
-        maybe(
-            "bytes_per_second",
-            Real,
-            "`bytes` by `total_nanos`: below what the memory really carried.",
-        ),
+        ARITHMETIC_INTENSITY,
+        FLOPS_PER_SECOND,
+        BYTES_PER_SECOND,
         maybe("peak_flops_percent", Real, "`compute_nanos` in percent of `total_nanos`."),
         maybe(
             "peak_bandwidth_percent",
             Real,
             "`memory_nanos` in percent of `total_nanos`; above 100 where caches serve what was just written.",
         ),
-        maybe(
-            "ridge_point",
-            Real,
-            "The arithmetic intensity above which the device's computing is the limit, and not its memory.",
-        ),
-        maybe(
-            "bound",
-            Text,
-            "`compute` if arithmetic_intensity is at least ridge_point, else `memory`; null where shapes or peaks are unknown.",
-        ),
+        RIDGE_POINT,
+        BOUND,
         DEVICE,
         PID,
         RANK,
@@ -181,13 +187,9 @@ pub const ROOFLINE: Table = Table {
             Real,
             "The least traffic by its shapes: inputs read once, outputs written once (op_bytes).",
         ),
-        maybe("arithmetic_intensity", Real, "`flops` by `bytes`."),
-        maybe("flops_per_second", Real, "`flops` by `total_nanos`."),
-        maybe(
-            "bytes_per_second",
-            Real,
-            "`bytes` by `total_nanos`: below what the memory really carried.",
-        ),
+        ARITHMETIC_INTENSITY,
+        FLOPS_PER_SECOND,
+        BYTES_PER_SECOND,
         maybe(
             "peak_flops_percent",
             Real,
@@ -198,16 +200,8 @@ pub const ROOFLINE: Table = Table {
             Real,
             "Time that `bytes` take at the peak of the device's memory, in percent of total_nanos; above 100 where caches serve what was just written.",
         ),
-        maybe(
-            "ridge_point",
-            Real,
-            "The arithmetic intensity above which the device's computing is the limit, and not its memory.",
-        ),
-        maybe(
-            "bound",
-            Text,
-            "`compute` if arithmetic_intensity is at least ridge_point, else `memory`; null where shapes or peaks are unknown.",
-        ),
+        RIDGE_POINT,
+        BOUND,
         DEVICE,
         PID,
         RANK,

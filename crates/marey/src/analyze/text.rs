@@ -8,11 +8,9 @@ use marey_model::quantity::{Grouped, Nanos};
 
 use super::args::AnalyzeArgs;
 use super::cells::{headings, is_number, values};
-use crate::aligned::{Align, Look, write_rows};
+use crate::aligned::{Align, Look, RULE, write_rows};
 use crate::output::Style;
 use crate::text::{cut, printable};
-
-const RULE: &str = "============================================================";
 
 /// Operations of the list at the top.
 const TOP_OPERATIONS: usize = 5;

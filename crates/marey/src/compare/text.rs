@@ -8,11 +8,9 @@ use marey_analysis::render::show;
 use marey_analysis::tables::reason;
 use marey_model::quantity::{Nanos, Real};
 
-use crate::aligned::{Align, Look, write_rows};
+use crate::aligned::{Align, Look, RULE, write_rows};
 use crate::output::Style;
 use crate::text::printable;
-
-const RULE: &str = "============================================================";
 
 /// Writes all of it.
 pub(super) fn write(
