@@ -1,0 +1,1 @@
+//! NVIDIA: CUPTI, the interface through which the driver tells of launches and activities.
