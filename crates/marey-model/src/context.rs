@@ -12,6 +12,10 @@ pub const METADATA_STATE_PREFIX: &str = "__proton_launch_metadata:";
 /// Name of the node that spans one training step.
 pub const STEP_NAME: &str = "step";
 
+/// Name of the node between the place that launches a graph and those that captured its kernels, as
+/// Proton writes it.
+pub const CAPTURED_AT: &str = "<captured_at>";
+
 /// What a context node stands for. The numbers are part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -32,11 +36,13 @@ pub enum NodeKind {
     Step = 6,
     /// A call of a device's runtime or driver, such as a launch.
     Runtime = 7,
+    /// A kernel, below the place that launched it.
+    Kernel = 8,
 }
 
 impl NodeKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Root,
         Self::Scope,
         Self::State,
@@ -45,6 +51,7 @@ impl NodeKind {
         Self::Frame,
         Self::Step,
         Self::Runtime,
+        Self::Kernel,
     ];
 
     /// The kind with this number; a number that names none is a plain scope.
@@ -57,6 +64,7 @@ impl NodeKind {
             5 => Self::Frame,
             6 => Self::Step,
             7 => Self::Runtime,
+            8 => Self::Kernel,
             _ => Self::Scope,
         }
     }
@@ -72,6 +80,7 @@ impl NodeKind {
             Self::Frame => "frame",
             Self::Step => "step",
             Self::Runtime => "runtime",
+            Self::Kernel => "kernel",
         }
     }
 }

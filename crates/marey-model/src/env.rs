@@ -26,6 +26,8 @@ pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 
 /// Bytes of the buffer that a thread has for a trace.
 pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
+/// Bytes of the buffer that a thread has for what it launches.
+pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
 /// Most bytes of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
 /// Has whoever collects a run leave its spools where they are.
@@ -34,7 +36,7 @@ pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 pub const COLLECT: &str = "MAREY_COLLECT";
 
 /// Every variable.
-pub const ALL: [EnvVar; 10] = [
+pub const ALL: [EnvVar; 11] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -69,6 +71,11 @@ pub const ALL: [EnvVar; 10] = [
         name: TRACE_BUFFER_BYTES,
         default: "4194304",
         doc: "Bytes of the buffer in which a thread keeps scopes and metric values of a trace until they are written to the spool, 32 a scope; what finds no room is counted in `losses`.",
+    },
+    EnvVar {
+        name: LAUNCH_BUFFER_BYTES,
+        default: "4194304",
+        doc: "Bytes of the buffer in which a thread keeps what it launched on devices until the decoder has seen it, 32 a launch; what finds no room is counted in `losses`.",
     },
     EnvVar {
         name: SPOOL_BYTES,

@@ -27,6 +27,7 @@ pub mod args;
 pub mod backend;
 pub mod context;
 pub mod env;
+pub mod gpu_time;
 pub mod loss;
 pub mod metric;
 pub mod printable;

@@ -32,6 +32,10 @@ pub enum LossCause {
     Unsupported = 12,
     /// A device's activity whose launch is not in the file.
     UnmatchedActivity = 13,
+    /// A thread's log of launches was full; what was launched has no context.
+    LaunchBuffer = 14,
+    /// The device's library dropped records, because its buffers or ours were full.
+    DeviceRecord = 15,
 }
 
 impl LossCause {
@@ -39,7 +43,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -54,6 +58,8 @@ impl LossCause {
         Self::Truncated,
         Self::Unsupported,
         Self::UnmatchedActivity,
+        Self::LaunchBuffer,
+        Self::DeviceRecord,
     ];
 
     /// The key under which files count it.
@@ -73,6 +79,8 @@ impl LossCause {
             Self::Truncated => "truncated_files",
             Self::Unsupported => "unsupported_events",
             Self::UnmatchedActivity => "unmatched_activities",
+            Self::LaunchBuffer => "launch_buffer_full",
+            Self::DeviceRecord => "device_records_dropped",
         }
     }
 
@@ -113,7 +121,13 @@ impl LossCause {
             Self::Truncated => "Imported files that end early; what comes before is there.",
             Self::Unsupported => "Events of an imported file that runs have no place for.",
             Self::UnmatchedActivity => {
-                "Activities of devices whose launch is not in the imported file; they have no context."
+                "Activities of devices whose launch is not in the imported file, or was not recorded; they have no context."
+            }
+            Self::LaunchBuffer => {
+                "Launches that their thread's buffer had no room for; what they launched is counted among the activities without a launch."
+            }
+            Self::DeviceRecord => {
+                "Records of devices that the vendor's library dropped because a buffer was full, or delivered unfinished."
             }
         }
     }

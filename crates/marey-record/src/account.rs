@@ -1,6 +1,7 @@
 //! What a profile says about itself: the process, what recording cost, what was lost.
 
 use crate::clock;
+use crate::device;
 use crate::local;
 use crate::losses;
 use crate::os;
@@ -65,5 +66,6 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
         },
         overhead: overhead(FLUSHING_NANOS.load(Ordering::Relaxed)),
         losses,
+        notes: device::notes(),
     }
 }

@@ -78,6 +78,24 @@ pub fn exit_operator(name: u32) -> u64 {
     local::event(|local| local.exit_operator(name))
 }
 
+/// A call begins on this thread that launches something on a device. `correlation` is the number,
+/// not 0, under which the device's library will tell of it, `call` the name of the function.
+#[inline]
+pub fn launch_enter(correlation: u32, call: u32) {
+    if CONTROL.is_live() {
+        let leaf = python_leaf();
+        local::event(|local| local.launch_enter(correlation, call, leaf));
+    }
+}
+
+/// The call has returned.
+#[inline]
+pub fn launch_exit(correlation: u32) {
+    if CONTROL.is_live() {
+        local::event(|local| local.launch_exit(correlation));
+    }
+}
+
 /// Sets a state on this thread until [`exit_state`].
 pub fn enter_state(name: u32) {
     if CONTROL.is_live() {

@@ -20,6 +20,8 @@ pub(crate) struct Control {
     pub(crate) unusual: AtomicU64,
     /// Grows whenever recording starts from nothing; a thread with an older tree begins anew.
     pub(crate) epoch: AtomicU64,
+    /// Grows whenever a session begins or enters a phase: tells which phase a launch belongs to.
+    pub(crate) mark: AtomicU64,
 }
 
 pub(crate) static CONTROL: Control = Control {
@@ -29,6 +31,7 @@ pub(crate) static CONTROL: Control = Control {
     trace: AtomicU64::new(0),
     unusual: AtomicU64::new(0),
     epoch: AtomicU64::new(0),
+    mark: AtomicU64::new(0),
 };
 
 impl Control {

@@ -1,6 +1,7 @@
 //! What a fork does to the recorder: nothing in the parent, and a fresh start in the child.
 
 use crate::checkpoint;
+use crate::device;
 use crate::names;
 use crate::recorder;
 use crate::trace;
@@ -45,9 +46,11 @@ pub(crate) fn defer_restart() {
 /// Starts the background threads again that a fork has stopped.
 pub(crate) fn restart_workers() {
     WORKERS.into_iter().for_each(Worker::resume);
+    device::after_fork_in_parent();
 }
 
 extern "C" fn before() {
+    device::before_fork();
     WORKERS.into_iter().for_each(Worker::pause);
     let held: Box<dyn Any> = Box::new((WORKERS.map(Worker::hold), recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
@@ -64,8 +67,9 @@ extern "C" fn after_in_child() {
     HELD.with_borrow_mut(Option::take);
     IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
+    device::begin_child_source();
     recorder::begin_child();
-    restart_workers();
+    WORKERS.into_iter().for_each(Worker::resume);
 }
 
 extern "C" fn at_exit() {

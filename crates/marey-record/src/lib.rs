@@ -49,6 +49,8 @@ mod control;
 #[cfg(not(loom))]
 mod detached;
 #[cfg(not(loom))]
+pub mod device;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod fork;
@@ -68,6 +70,8 @@ mod output;
 mod own_file;
 #[cfg(not(loom))]
 mod progress;
+#[cfg(not(loom))]
+mod published;
 #[cfg(not(loom))]
 mod recorder;
 #[cfg(not(loom))]

@@ -22,6 +22,8 @@ pub(crate) const ROOT: u32 = 0;
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
     index: HashMap<(u32, u32, NodeKind), u32>,
+    /// Kernels that ran on a second device, by their node for the first.
+    others: HashMap<(u32, u32), u32>,
 }
 
 /// A node of a [`MergedTree`].
@@ -29,9 +31,12 @@ pub(crate) struct MergedTree {
 pub(crate) struct MergedNode {
     pub(crate) name: u32,
     pub(crate) kind: NodeKind,
+    parent: u32,
     /// First seen first.
     pub(crate) children: Vec<u32>,
     pub(crate) wall: Wall,
+    /// Times of kernels that ran on devices, by the device's number.
+    pub(crate) devices: Vec<(u32, Wall)>,
     /// First seen first; each key once.
     pub(crate) metrics: Vec<(Arc<MetricName>, MetricValue)>,
 }
@@ -51,13 +56,25 @@ pub(crate) struct Wall {
 
 impl Default for MergedTree {
     fn default() -> Self {
-        Self { nodes: vec![MergedNode::new(names::LOST, NodeKind::Root)], index: HashMap::new() }
+        Self {
+            nodes: vec![MergedNode::new(names::LOST, NodeKind::Root, ROOT)],
+            index: HashMap::new(),
+            others: HashMap::new(),
+        }
     }
 }
 
 impl MergedNode {
-    fn new(name: u32, kind: NodeKind) -> Self {
-        Self { name, kind, children: Vec::new(), wall: Wall::default(), metrics: Vec::new() }
+    fn new(name: u32, kind: NodeKind, parent: u32) -> Self {
+        Self {
+            name,
+            kind,
+            parent,
+            children: Vec::new(),
+            wall: Wall::default(),
+            devices: Vec::new(),
+            metrics: Vec::new(),
+        }
     }
 
     fn add(&mut self, data: &NodeData) {
@@ -68,6 +85,13 @@ impl MergedNode {
             if let Some(name) = names::metric(*number) {
                 self.add_metric(&name, value);
             }
+        }
+    }
+
+    fn add_kernel(&mut self, device: u32, times: &Wall) {
+        match self.devices.iter_mut().find(|(known, _)| *known == device) {
+            Some((_, sum)) => sum.add_wall(times),
+            None => self.devices.push((device, times.clone())),
         }
     }
 
@@ -85,13 +109,32 @@ impl MergedNode {
 
 impl Wall {
     fn add(&mut self, data: &NodeData) {
-        self.min_nanos =
-            if self.count == 0 { data.min_nanos } else { self.min_nanos.min(data.min_nanos) };
-        self.max_nanos = self.max_nanos.max(data.max_nanos);
-        self.count += data.count;
-        self.total_nanos += data.total_nanos;
-        self.own_nanos += data.own_nanos;
-        for &(bucket, count) in &data.buckets {
+        self.add_wall(&Self::of(data));
+    }
+
+    fn of(data: &NodeData) -> Self {
+        Self {
+            count: data.count,
+            open: 0,
+            total_nanos: data.total_nanos,
+            own_nanos: data.own_nanos,
+            min_nanos: data.min_nanos,
+            max_nanos: data.max_nanos,
+            buckets: data.buckets.iter().copied().collect(),
+        }
+    }
+
+    fn add_wall(&mut self, other: &Self) {
+        if other.count > 0 {
+            self.min_nanos =
+                if self.count == 0 { other.min_nanos } else { self.min_nanos.min(other.min_nanos) };
+            self.max_nanos = self.max_nanos.max(other.max_nanos);
+        }
+        self.count += other.count;
+        self.open += other.open;
+        self.total_nanos += other.total_nanos;
+        self.own_nanos += other.own_nanos;
+        for (&bucket, &count) in &other.buckets {
             *self.buckets.entry(bucket).or_insert(0) += count;
         }
     }
@@ -112,7 +155,8 @@ pub(crate) struct View {
 impl MergedTree {
     /// Whether nothing was recorded.
     pub(crate) fn is_empty(&self) -> bool {
-        self.nodes.len() == 1 && self.root().metrics.is_empty()
+        let root = self.root();
+        self.nodes.len() == 1 && root.metrics.is_empty() && root.devices.is_empty()
     }
 
     pub(crate) fn root(&self) -> &MergedNode {
@@ -155,7 +199,7 @@ impl MergedTree {
     }
 
     fn absorb(&mut self, thread: &ThreadTree, view: View, copy: impl Fn(u32) -> NodeData) {
-        let mut places = Places::new(thread, view);
+        let mut places = Places::new(thread, view, ROOT);
         for node in 0..thread.nodes.len() {
             let mut data = copy(node);
             if data.count > 0 && is_metadata_state(thread, node) {
@@ -170,7 +214,7 @@ impl MergedTree {
     }
 
     fn absorb_open(&mut self, thread: &ThreadTree, view: View, frames: &[OpenFrame], now: u64) {
-        let mut places = Places::new(thread, view);
+        let mut places = Places::new(thread, view, ROOT);
         let mut inner_nanos = 0;
         // Innermost first, so that each knows what its open child takes.
         for frame in frames.iter().rev().filter(|frame| local::is_running_entry(frame)) {
@@ -195,13 +239,67 @@ impl MergedTree {
         &mut self.nodes[place as usize]
     }
 
-    fn child(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
+    /// Adds the times of a kernel on one device at a place, or, unless its name is 0, below it.
+    ///
+    /// A node has one device, as the format of files asks: on each further one, a kernel is a node of
+    /// its own.
+    pub(crate) fn add_kernel(&mut self, place: u32, name: u32, device: u32, times: &NodeData) {
+        let node = match name {
+            0 => place,
+            name => self.child(place, name, NodeKind::Kernel),
+        };
+        let node = self.of_device(node, device);
+        self.at(node).add_kernel(device, &Wall::of(times));
+    }
+
+    fn of_device(&mut self, node: u32, device: u32) -> u32 {
+        let is_free = self.at(node).devices.iter().all(|&(other, _)| other == device);
+        if is_free {
+            return node;
+        }
+        if let Some(&other) = self.others.get(&(node, device)) {
+            return other;
+        }
+        let MergedNode { name, parent, .. } = *self.at(node);
+        let other = self.push(parent, name, NodeKind::Kernel);
+        self.others.insert((node, device), other);
+        other
+    }
+
+    fn push(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
+        let node = self.nodes.len() as u32;
+        self.nodes.push(MergedNode::new(name, kind, parent));
+        self.at(parent).children.push(node);
+        node
+    }
+
+    /// Adds another tree.
+    pub(crate) fn absorb_tree(&mut self, other: &Self) {
+        let mut open = vec![(ROOT, ROOT)];
+        while let Some((theirs, ours)) = open.pop() {
+            let Some(node) = other.node(theirs) else { continue };
+            for (name, value) in &node.metrics {
+                self.at(ours).add_metric(name, value);
+            }
+            self.at(ours).wall.add_wall(&node.wall);
+            let mut place = ours;
+            for (device, times) in &node.devices {
+                place = self.of_device(place, *device);
+                self.at(place).add_kernel(*device, times);
+            }
+            for &child in &node.children {
+                let Some(node) = other.node(child) else { continue };
+                let first = self.child(ours, node.name, node.kind);
+                open.push((child, first));
+            }
+        }
+    }
+
+    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
         if let Some(&child) = self.index.get(&(parent, name, kind)) {
             return child;
         }
-        let child = self.nodes.len() as u32;
-        self.nodes.push(MergedNode::new(name, kind));
-        self.at(parent).children.push(child);
+        let child = self.push(parent, name, kind);
         self.index.insert((parent, name, kind), child);
         child
     }
@@ -215,20 +313,21 @@ fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
 
 /// Where a thread's nodes are in a merged tree; found as needed, so that only nodes with data and
 /// those above them come in.
-struct Places<'a> {
+pub(crate) struct Places<'a> {
     thread: &'a ThreadTree,
     session: u64,
     known: HashMap<u32, u32>,
 }
 
 impl<'a> Places<'a> {
-    fn new(thread: &'a ThreadTree, view: View) -> Self {
-        let known = HashMap::from([(SHADOW_ROOT, ROOT), (PYTHON_ROOT, ROOT)]);
+    /// Those of a thread whose roots are at `base`.
+    pub(crate) fn new(thread: &'a ThreadTree, view: View, base: u32) -> Self {
+        let known = HashMap::from([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
         Self { thread, session: bit(view.slot), known }
     }
 
     /// A node that the session did not see stands for its parent.
-    fn find(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
+    pub(crate) fn find(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
         let mut path = Vec::new();
         let mut at = node;
         let mut place = loop {

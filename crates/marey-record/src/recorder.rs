@@ -6,6 +6,7 @@
 
 use crate::clock::{self, Pair};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
+use crate::device::{self, Flush};
 use crate::error::Error;
 use crate::local;
 use crate::losses;
@@ -123,6 +124,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     if session.is_trace() {
         trace::begin(&session)?;
     }
+    device::begin_session(&session);
     CONTROL.mark(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
     CONTROL.live.fetch_or(bit(slot), Ordering::SeqCst);
@@ -141,6 +143,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
 fn begin_epoch() {
     account::reset();
     registry::begin_epoch();
+    device::begin_epoch();
     CONTROL.epoch.fetch_add(1, Ordering::SeqCst);
     local::event(|_| ());
 }
@@ -233,6 +236,7 @@ pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
 ///
 /// Fails, and ends nothing, if the session has not what the format needs.
 fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
+    device::flush(Flush::Finished);
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {
@@ -245,6 +249,10 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
     close_phase(&mut session, &running, true);
+    for (&phase, closed) in &mut session.closed {
+        device::fold_into(slot, phase, &mut closed.tree);
+    }
+    device::end_session(slot);
     let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
     let recorded = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
     // Before the spool is complete: a collector may take it away then.
@@ -259,6 +267,9 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
         trace::forget(&session);
     }
     CONTROL.forget(slot);
+    if sessions.alive.is_empty() {
+        device::stop();
+    }
     let recorded = match recorded {
         Err(error) if needs_spool => return Err(error),
         recorded => recorded.ok().flatten(),
@@ -279,6 +290,7 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
 /// Closes the session's phase and opens the next, whose number is returned.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     let _writing = Writing::begin();
+    device::flush(flush_of_phase(id)?);
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
@@ -290,9 +302,18 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     Ok(next)
 }
 
+/// A phase that goes to a file at once must be complete; another one need not wait for the devices.
+fn flush_of_phase(id: SessionId) -> Result<Flush, Error> {
+    let mut sessions = lock(&SESSIONS);
+    let session = sessions.get(id)?;
+    let is_written = session.options.flush_phases || session.is_trace();
+    Ok(if is_written { Flush::Finished } else { Flush::Done })
+}
+
 /// Closes the session's phase and opens one of this number.
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let now = clock::ticks();
+    device::begin_phase(session.slot, phase);
     close_phase(session, threads, false);
     if session.is_trace() {
         let part = trace::note(session, SessionEvent::Phase(phase), now);
@@ -332,7 +353,9 @@ fn leak<T>(column: T) {
 
 /// Whether a phase will receive nothing more.
 pub(crate) fn is_phase_complete(id: SessionId, phase: u32) -> Result<bool, Error> {
-    Ok(phase < lock(&SESSIONS).get(id)?.phase)
+    let mut sessions = lock(&SESSIONS);
+    let session = sessions.get(id)?;
+    Ok(phase < session.phase && !device::is_waiting(session.slot, phase))
 }
 
 /// Drops a phase's data, or that of all phases up to it. The open phase begins anew.
@@ -342,6 +365,7 @@ pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error>
     let session = sessions.get(id)?;
     let is_meant = |candidate: u32| if up_to { candidate <= phase } else { candidate == phase };
     session.closed.retain(|&candidate, _| !is_meant(candidate));
+    device::clear_phases(session.slot, is_meant);
     if is_meant(session.phase) {
         let phase = session.phase;
         begin_phase(session, &running, phase);
@@ -352,17 +376,19 @@ pub(crate) fn clear(id: SessionId, phase: u32, up_to: bool) -> Result<(), Error>
 
 /// A phase's profile as a document in memory.
 pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
+    device::flush(Flush::Done);
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let session = sessions.get(id)?;
     if session.is_trace() {
         return Err(Error::DataNeedsTree);
     }
-    let tree = match session.closed.get(&phase) {
+    let mut tree = match session.closed.get(&phase) {
         Some(closed) => Arc::clone(&closed.tree),
         None if phase == session.phase => Arc::new(look_at_open_phase(session, &running)),
         None => return Err(Error::PhaseWithoutData(phase)),
     };
+    device::fold_into(session.slot, phase, &mut tree);
     let meta = account::meta(session, false);
     drop(sessions);
     let mut bytes = Vec::new();
@@ -447,7 +473,8 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
         return Ok(());
     }
     writing::write_closed_phases(session)?;
-    let tree = look_at_open_phase(session, &running);
+    let mut tree = Arc::new(look_at_open_phase(session, &running));
+    device::fold_into(session.slot, session.phase, &mut tree);
     let (meta, base) = (account::meta(session, false), session.base_of(session.phase));
     let outputs = Arc::clone(&session.outputs);
     let is_quiet = session.options.quiet_if_empty && tree.is_empty();
@@ -479,7 +506,7 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
 
 /// Holds everything that a child would find locked, from before the fork until after it.
 pub(crate) fn hold() -> impl Sized + use<> {
-    (lock(&SESSIONS), trace::hold(), writing::hold(), registry::hold())
+    (lock(&SESSIONS), device::hold(), trace::hold(), writing::hold(), registry::hold())
 }
 
 /// In the child: the sessions go on with nothing recorded, under names of their own.
@@ -501,6 +528,7 @@ pub(crate) fn begin_child() {
     writing::begin_child();
     progress::begin_child();
     registry::begin_child();
+    device::begin_child(sessions.alive.values());
     trace::begin_child(sessions.alive.values());
 
     account::reset();

@@ -3,7 +3,9 @@
 use crate::arena::Arena;
 use crate::column::{Column, NodeData};
 use crate::control::{CONTROL, MAX_SESSIONS};
+use crate::device::Launches;
 use crate::os;
+use crate::published::Published;
 use crate::seq::Seq;
 use crate::trace::Log;
 use crate::tree::Nodes;
@@ -27,7 +29,9 @@ pub(crate) struct ThreadTree {
     pub(crate) depth: AtomicU32,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
     /// Made when a trace session first sees the thread.
-    log: AtomicPtr<Log>,
+    log: Published<Log>,
+    /// Made when the thread first launches something.
+    launches: Published<Launches>,
 }
 
 /// How often a reader looks for a gap between two events before it does something else.
@@ -124,7 +128,8 @@ impl ThreadTree {
             frames: Arena::default(),
             depth: AtomicU32::new(0),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-            log: AtomicPtr::new(std::ptr::null_mut()),
+            log: Published::default(),
+            launches: Published::default(),
         }
     }
 
@@ -174,35 +179,37 @@ impl ThreadTree {
 
     /// The thread's log, if it has one. Only for the owner, and under the tracer's lock.
     #[inline(always)]
-    #[expect(unsafe_code, reason = "the log is reached through a published pointer")]
     pub(crate) fn log(&self) -> Option<&Log> {
-        // SAFETY: a non-null pointer came from `Box::into_raw` and was published whole. `take_log` is
-        // called by the owner when its events are over, under the lock that all others hold here.
-        unsafe { self.log.load(Ordering::Acquire).as_ref() }
+        self.log.get()
     }
 
     /// The owner's log, made if there is none.
     #[inline(always)]
     pub(crate) fn own_log(&self) -> Option<&Log> {
-        match self.log() {
-            Some(log) => Some(log),
-            None => self.make_log(Log::new()),
-        }
+        self.log.get().or_else(|| self.make_log(Log::new()))
     }
 
     /// Gives the owner a log. Only the owner may call this, and once.
     #[cold]
     pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
-        self.log.store(Box::into_raw(Box::new(log)), Ordering::Release);
-        self.log()
+        self.log.make(log)
     }
 
     /// Takes the log away. The owner's call, when it logs no more.
-    #[expect(unsafe_code, reason = "takes back the box that `make_log` gave away")]
     pub(crate) fn take_log(&self) -> Option<Box<Log>> {
-        let log = self.log.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: as in `take_column`.
-        (!log.is_null()).then(|| unsafe { Box::from_raw(log) })
+        self.log.take()
+    }
+
+    /// What the thread has launched, if it ever launched anything. It stays as long as the tree does.
+    #[inline(always)]
+    pub(crate) fn launches(&self) -> Option<&Launches> {
+        self.launches.get()
+    }
+
+    /// The owner's, made if there is none.
+    #[inline(always)]
+    pub(crate) fn own_launches(&self) -> Option<&Launches> {
+        self.launches.get().or_else(|| self.launches.make(Launches::new()))
     }
 
     /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
@@ -236,6 +243,5 @@ impl Drop for ThreadTree {
         for slot in 0..MAX_SESSIONS {
             drop(self.take_column(slot));
         }
-        drop(self.take_log());
     }
 }

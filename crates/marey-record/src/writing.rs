@@ -1,6 +1,7 @@
 //! The files of the sessions, and which of them are this process's to write again.
 
 use crate::account;
+use crate::device;
 use crate::error::Error;
 use crate::output::{Contents, Document, Format, Outputs, Playback, TracePart};
 use crate::registry::lock;
@@ -65,7 +66,8 @@ pub(crate) fn write_closed_phases(session: &mut Session) -> Result<(), Error> {
         (None, Some((recorded, _))) => Some(playback(session, recorded)?),
         (playback, _) => playback,
     };
-    for (base, number, ClosedPhase { tree, part, .. }) in waiting {
+    for (base, number, ClosedPhase { mut tree, part, .. }) in waiting {
+        device::fold_into(session.slot, number, &mut tree);
         let document = Document { tree: &tree, meta: &meta };
         let trace = playback.as_mut().zip(recorded.as_ref()).map(|(playback, (recorded, _))| {
             TracePart { playback, bytes: part, extent: recorded.extent }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::device::Activity;
 use super::error::Broken;
 use super::frame::{Frame, NodeDef};
 use crate::context::NodeKind;
@@ -10,6 +11,7 @@ use crate::context::NodeKind;
 #[derive(Debug, Default)]
 pub(super) struct Check {
     texts: Ids,
+    shapes: Ids,
     /// The nodes of each thread.
     threads: HashMap<u32, Ids>,
     ended: bool,
@@ -37,6 +39,14 @@ impl Check {
                 self.uses(*thread, values.iter().map(|value| value.node))?;
                 values.iter().try_for_each(|value| self.text(value.metric))
             }
+            Frame::Launches { thread, .. } => self.uses(*thread, std::iter::empty()),
+            Frame::Shapes { first, shapes } => {
+                self.shapes.define(*first, shapes.len()).ok_or(Broken::ShapeTwice(*first))?;
+                shapes.iter().try_for_each(|shape| self.text(shape.name))
+            }
+            Frame::Activities { activities, .. } => {
+                activities.iter().try_for_each(|activity| self.activity(activity))
+            }
             Frame::Open { thread, spans } => self.uses(*thread, spans.iter().map(|span| span.0)),
             Frame::End => {
                 self.ended = true;
@@ -45,6 +55,8 @@ impl Check {
             Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Session { .. }
+            | Frame::Device(_)
+            | Frame::Note { .. }
             | Frame::Losses(_)
             | Frame::Overhead(_) => Ok(()),
         }
@@ -72,6 +84,16 @@ impl Check {
         let ids = self.threads.get(&thread).ok_or(Broken::NoSuchThread(thread))?;
         match nodes.find(|&node| !ids.contain(node)) {
             Some(node) => Err(Broken::NoSuchNode { thread, node }),
+            None => Ok(()),
+        }
+    }
+
+    fn activity(&self, activity: &Activity) -> Result<(), Broken> {
+        if !self.shapes.contain(activity.shape) {
+            return Err(Broken::NoSuchShape(activity.shape));
+        }
+        match activity.launch {
+            Some((thread, node)) => self.uses(thread, std::iter::once(node)),
             None => Ok(()),
         }
     }

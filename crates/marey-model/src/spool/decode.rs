@@ -1,5 +1,6 @@
 //! Bytes to frames. [`super::encode`] says what each payload is.
 
+use super::device::{take_activities, take_device, take_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
 use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
@@ -49,6 +50,17 @@ fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             name: fields.text()?.to_owned(),
             time_nanos: fields.signed()?,
         },
+        kind::LAUNCHES => {
+            Frame::Launches { thread: fields.number_u32()?, launches: launches(fields)? }
+        }
+        kind::DEVICE => Frame::Device(take_device(fields)?),
+        kind::SHAPES => Frame::Shapes { first: fields.number_u32()?, shapes: take_shapes(fields)? },
+        kind::ACTIVITIES => {
+            Frame::Activities { sessions: fields.number()?, activities: take_activities(fields)? }
+        }
+        kind::NOTE => {
+            Frame::Note { key: fields.text()?.to_owned(), value: fields.text()?.to_owned() }
+        }
         kind::LOSSES => Frame::Losses(losses(fields)?),
         kind::OVERHEAD => Frame::Overhead(overhead(fields)?),
         kind::END => Frame::End,
@@ -112,6 +124,17 @@ fn spans(fields: &mut Fields<'_>) -> Result<Vec<Span>, Malformed> {
         last_end = end_nanos;
     }
     Ok(spans)
+}
+
+fn launches(fields: &mut Fields<'_>) -> Result<Vec<(u32, u32)>, Malformed> {
+    let count = fields.count(2)?;
+    let (mut at, mut correlation) = (0, 0);
+    (0..count)
+        .map(|_| {
+            let at = id_after(&mut at, fields.signed()?)?;
+            Ok((at, id_after(&mut correlation, fields.signed()?)?))
+        })
+        .collect()
 }
 
 fn values(fields: &mut Fields<'_>) -> Result<Vec<Value>, Malformed> {

@@ -1,5 +1,6 @@
 //! Frames to bytes. [`super::decode`] reads each payload in the order in which it is written here.
 
+use super::device::{put_activities, put_device, put_shapes};
 use super::error::TooLong;
 use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{put, put_signed, put_text, zigzag};
@@ -21,6 +22,11 @@ pub(super) mod kind {
     pub(in super::super) const LOSSES: u8 = 10;
     pub(in super::super) const END: u8 = 11;
     pub(in super::super) const OVERHEAD: u8 = 12;
+    pub(in super::super) const LAUNCHES: u8 = 13;
+    pub(in super::super) const DEVICE: u8 = 14;
+    pub(in super::super) const SHAPES: u8 = 15;
+    pub(in super::super) const ACTIVITIES: u8 = 17;
+    pub(in super::super) const NOTE: u8 = 18;
 }
 
 /// The number of each type of value.
@@ -123,6 +129,30 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.push(kind::OVERHEAD);
             put_overhead(out, overhead);
         }
+        Frame::Launches { thread, launches } => {
+            out.push(kind::LAUNCHES);
+            put(out, u64::from(*thread));
+            put_launches(out, launches);
+        }
+        Frame::Device(device) => {
+            out.push(kind::DEVICE);
+            put_device(out, device);
+        }
+        Frame::Shapes { first, shapes } => {
+            out.push(kind::SHAPES);
+            put(out, u64::from(*first));
+            put_shapes(out, shapes);
+        }
+        Frame::Activities { sessions, activities } => {
+            out.push(kind::ACTIVITIES);
+            put(out, *sessions);
+            put_activities(out, activities);
+        }
+        Frame::Note { key, value } => {
+            out.push(kind::NOTE);
+            put_text(out, key);
+            put_text(out, value);
+        }
         Frame::End => out.push(kind::END),
     }
 }
@@ -171,6 +201,15 @@ fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
         put_time(out, last_end, edge);
         put_time(out, span.start_nanos, span.end_nanos);
         (last_node, last_end) = (span.node, span.end_nanos);
+    }
+}
+
+fn put_launches(out: &mut Vec<u8>, launches: &[(u32, u32)]) {
+    put(out, launches.len() as u64);
+    let (mut last_at, mut last_correlation) = (0, 0);
+    for &(at, correlation) in launches {
+        put_id(out, &mut last_at, at);
+        put_id(out, &mut last_correlation, correlation);
     }
 }
 

@@ -84,6 +84,12 @@ pub enum Broken {
         /// The node.
         node: u32,
     },
+    /// An id of a shape that no frame has defined.
+    #[error("it uses the shape {0}, which is not defined")]
+    NoSuchShape(u32),
+    /// A shape has its id already, or the ids of a frame go past the last one.
+    #[error("it defines shapes from {0} on, of which one is defined already or has no id")]
+    ShapeTwice(u32),
     /// A text has its id already, or the ids of a frame go past the last one.
     #[error("it defines texts from {0} on, of which one is defined already or has no id")]
     TextTwice(u32),

@@ -5,6 +5,8 @@ use crate::loss::LossCause;
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
+use super::device::{Activity, Device, Shape};
+
 /// One frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
@@ -79,6 +81,38 @@ pub enum Frame {
         name: String,
         /// When.
         time_nanos: i64,
+    },
+    /// Which scopes of the next frame of the thread's spans are launches.
+    Launches {
+        /// The thread.
+        thread: u32,
+        /// Position among the spans, ascending, and the number that the launch shares with what it
+        /// launched.
+        launches: Vec<(u32, u32)>,
+    },
+    /// A device of the process. A later frame with its number replaces this one.
+    Device(Device),
+    /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once, before
+    /// its use.
+    Shapes {
+        /// Id of the first shape.
+        first: u32,
+        /// The shapes.
+        shapes: Vec<Shape>,
+    },
+    /// What devices did, in any order.
+    Activities {
+        /// The sessions that saw the launches, one bit each.
+        sessions: u64,
+        /// The activities.
+        activities: Vec<Activity>,
+    },
+    /// Something about the process. A later frame with its key replaces this one.
+    Note {
+        /// What it is.
+        key: String,
+        /// The value as JSON.
+        value: String,
     },
     /// What was lost so far, by cause. A later frame replaces this one.
     Losses(Vec<(LossCause, u64)>),

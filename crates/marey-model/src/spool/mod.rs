@@ -34,6 +34,7 @@
 
 mod check;
 mod decode;
+mod device;
 mod encode;
 mod error;
 mod frame;
@@ -42,6 +43,7 @@ mod read;
 pub(crate) mod varint;
 mod write;
 
+pub use device::{Activity, ActivityKind, Detail, Device, Shape};
 pub use encode::encode;
 pub use error::{Broken, Malformed, SpoolError, TooLong};
 pub use frame::{Frame, NodeDef, SessionEvent, Span, Value};

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, NodeDef, Reader, Span, SpoolError, Value};
+use marey_model::spool::{
+    Activity, ActivityKind, Frame, NodeDef, Reader, Shape, Span, SpoolError, Value,
+};
 use proptest::prelude::*;
 
 use crate::round_trip::{self, seal, written};
@@ -34,7 +36,11 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
     let huge = &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
     for (body, reason) in [
         (vec![0], "0 is no kind of frame"),
-        (vec![13], "13 is no kind of frame"),
+        (vec![99], "99 is no kind of frame"),
+        (vec![15, 0, 1, 9, 0, 0, 0, 0], "9 is no kind of activity"),
+        (vec![15, 0, 1, 0, 0, 0, 0, 1, 99, 0], "99 is no detail of an activity"),
+        (vec![17, 0, 1, 8, 0, 0, 0, 0], "8 is no flag of an activity"),
+        (vec![17, 0, 1, 0, 1, 0, 0, 0], "a number is too large for its field"),
         (vec![11, 0], "bytes follow its last field"),
         (vec![2, 0], "it ends within a field"),
         (vec![2, 0x80], "it ends within a field"),
@@ -45,7 +51,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         (vec![4, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0], "a number is too large for its field"),
         (vec![4, 0, 0, 1, 0xFF], "a text is not UTF-8"),
         (vec![1, 0, 2, 0, 0, 0, 0, 0], "2 is no flag"),
-        (vec![5, 0, 0, 1, 0, 8, 0], "8 is no kind of node"),
+        (vec![5, 0, 0, 1, 0, 9, 0], "9 is no kind of node"),
         (vec![5, 0, 0, 1, 2, 1, 0], "a number is too large for its field"),
         (vec![6, 0, 0, 1, 2, 0, 0], "a number is too large for its field"),
         (vec![7, 0, 0, 1, 0, 0, 0, 5, 0], "5 is no type of value"),
@@ -60,6 +66,10 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         ([&[7, 0, 0, 1, 0, 0, 0, 4], &huge[..]].concat(), "it ends within a field"),
         ([&[8, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[10], &huge[..]].concat(), "it ends within a field"),
+        ([&[13, 0], &huge[..]].concat(), "it ends within a field"),
+        ([&[15, 0], &huge[..]].concat(), "it ends within a field"),
+        ([&[15, 0, 1, 0, 0, 0, 0], &huge[..]].concat(), "it ends within a field"),
+        ([&[17, 0], &huge[..]].concat(), "it ends within a field"),
     ] {
         let message = error(&file_of(&body)).to_string();
         assert_eq!(
@@ -84,6 +94,16 @@ fn a_frame_that_contradicts_the_ones_before_it_says_why() {
         texts(0, 2),
         Frame::Thread { thread: 7, os_id: 1, name: String::new() },
         nodes(7, 0, &[root, node(0, scope, 1)]),
+        Frame::Shapes {
+            first: 0,
+            shapes: vec![Shape {
+                kind: ActivityKind::Sync,
+                name: 0,
+                device: 0,
+                stream: 0,
+                details: Vec::new(),
+            }],
+        },
     ];
     let offset = written(&sound).len();
     let span = |node| Span { node, start_nanos: 0, end_nanos: 1 };
@@ -92,7 +112,32 @@ fn a_frame_that_contradicts_the_ones_before_it_says_why() {
         let value = Value { node, time_nanos: 0, metric, value: MetricValue::Int(1) };
         Frame::Values { thread: 7, sessions: 1, values: vec![value] }
     };
+    let shapes = |first, name| {
+        let details = Vec::new();
+        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
+        Frame::Shapes { first, shapes: vec![shape] }
+    };
+    let activity = |shape, launch| {
+        let activity = Activity {
+            shape,
+            start_nanos: 0,
+            duration_nanos: 1,
+            bytes: 0,
+            correlation: 0,
+            launch: Some(launch),
+        };
+        Frame::Activities { sessions: 1, activities: vec![activity] }
+    };
     for (frame, reason) in [
+        (shapes(3, 2), "it uses the text 2, which is not defined"),
+        (shapes(0, 0), "it defines shapes from 0 on, of which one is defined already or has no id"),
+        (activity(1, (7, 0)), "it uses the shape 1, which is not defined"),
+        (activity(0, (8, 0)), "it speaks of the thread 8, which is not defined"),
+        (activity(0, (7, 2)), "it uses the node 2 of the thread 7, which is not defined"),
+        (
+            Frame::Launches { thread: 8, launches: vec![] },
+            "it speaks of the thread 8, which is not defined",
+        ),
         (texts(1, 1), "it defines texts from 1 on, of which one is defined already or has no id"),
         (
             texts(u32::MAX, 2),

@@ -6,7 +6,10 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+use marey_model::spool::{
+    Activity, ActivityKind, Detail, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span,
+    Value, encode,
+};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -27,6 +30,14 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
         ..Process::default()
     };
     let name = || "n".to_owned();
+    let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
+        shape: 2,
+        start_nanos,
+        duration_nanos,
+        bytes,
+        correlation,
+        launch,
+    };
     for (frame, body) in [
         (Frame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
         (Frame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
@@ -80,6 +91,41 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
             &[9, 1, 3, 2, 1, b'n', 6],
         ),
         (Frame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
+        (Frame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] }, &[13, 1, 2, 0, 18, 6, 2]),
+        (
+            Frame::Device(Device {
+                number: 1,
+                device_type: name(),
+                name: name(),
+                properties: name(),
+            }),
+            &[14, 1, 1, b'n', 1, b'n', 1, b'n'],
+        ),
+        (
+            Frame::Shapes {
+                first: 2,
+                shapes: vec![Shape {
+                    kind: ActivityKind::Memcpy,
+                    name: 3,
+                    device: 1,
+                    stream: u32::MAX,
+                    details: vec![(Detail::Registers, 300)],
+                }],
+            },
+            &[15, 2, 1, 1, 3, 1, 0, 1, 6, 0xAC, 2],
+        ),
+        (
+            Frame::Activities {
+                sessions: 1,
+                activities: vec![
+                    activity(10, 5, 0, 7, Some((0, 4))),
+                    activity(20, 6, 300, 8, Some((2, 3))),
+                    activity(18, 1, 0, 0, None),
+                ],
+            },
+            &[17, 1, 3, 6, 4, 20, 5, 14, 8, 3, 0, 10, 6, 2, 0xAC, 2, 2, 1, 4, 0, 15, 1, 15],
+        ),
+        (Frame::Note { key: name(), value: name() }, &[18, 1, b'n', 1, b'n']),
         (Frame::End, &[11]),
         (
             Frame::Overhead(Overhead {
@@ -196,6 +242,14 @@ impl Defined {
             let nodes = std::iter::once(root).chain((first + 1..first + count).map(node)).collect();
             frames.push(Frame::Nodes { thread, first, nodes });
         }
+        let shape = |name| Shape {
+            kind: ActivityKind::Kernel,
+            name,
+            device: name,
+            stream: name,
+            details: Vec::new(),
+        };
+        frames.push(Frame::Shapes { first, shapes: (first..first + count).map(shape).collect() });
         frames
     }
 }
@@ -235,9 +289,36 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
                 time_nanos
             }
         ),
+        (0..THREADS, vec(any::<(u32, u32)>(), 0..20))
+            .prop_map(|(thread, launches)| Frame::Launches { thread, launches }),
+        (any::<u32>(), texts(), texts(), texts()).prop_map(
+            |(number, device_type, name, properties)| Frame::Device(Device {
+                number,
+                device_type,
+                name,
+                properties
+            })
+        ),
+        (numbers(), vec(activities(defined), 0..50))
+            .prop_map(|(sessions, activities)| Frame::Activities { sessions, activities }),
+        (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
         vec(loss, 0..10).prop_map(Frame::Losses),
         overheads().prop_map(Frame::Overhead),
     ]
+}
+
+fn activities(defined: Defined) -> impl Strategy<Value = Activity> {
+    let launch = of((0..THREADS, defined.ids()));
+    (defined.ids(), times(), numbers(), numbers(), any::<u32>(), launch).prop_map(
+        |(shape, start_nanos, duration_nanos, bytes, correlation, launch)| Activity {
+            shape,
+            start_nanos,
+            duration_nanos,
+            bytes,
+            correlation,
+            launch,
+        },
+    )
 }
 
 /// Frames that define ids, and any frames that use them.

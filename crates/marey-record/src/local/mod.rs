@@ -8,6 +8,7 @@
 
 mod entry;
 mod inherit;
+mod launch;
 mod stack;
 mod steps;
 mod values;
@@ -17,6 +18,7 @@ pub(crate) use self::inherit::{is_running_entry, restart_after_fork};
 
 use crate::clock;
 use crate::control::CONTROL;
+use crate::device;
 use crate::losses;
 use crate::names;
 use crate::recorder;
@@ -38,6 +40,8 @@ const STEP: u32 = 1 << 9;
 const CLOSING: u32 = 1 << 10;
 /// The frame was entered before the fork that made this process; leaving it records nothing.
 const FOREIGN: u32 = 1 << 11;
+/// What is launched directly inside the frame bears its name: a launch hook entered it.
+const LAUNCHES: u32 = 1 << 12;
 
 /// A thread's place in both of its trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,7 @@ pub(crate) struct Local {
     states: Vec<State>,
     /// Operators inside the one in progress; they are not recorded.
     nested_operators: u32,
+    launching: launch::Launching,
     /// Whether the thread takes the main thread's stack again whenever its own is empty.
     follows_main: bool,
     next_id: u64,
@@ -95,6 +100,7 @@ impl Drop for Guard {
         if let Some(mut local) = take_local(GONE) {
             local.unwind();
             trace::thread_ended(&local.tree);
+            device::thread_ended(&local.tree);
             registry::ended(&local.tree);
         }
     }
@@ -218,6 +224,7 @@ impl Local {
             inherited: 0,
             states: Vec::with_capacity(8),
             nested_operators: 0,
+            launching: launch::Launching::NONE,
             next_id: first_id,
         }
     }

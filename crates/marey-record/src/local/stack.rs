@@ -1,6 +1,6 @@
 //! Entering and leaving scopes.
 
-use super::{CLOSING, Entry, FOREIGN, Local, Place, ROOTS, STEP};
+use super::{CLOSING, Entry, FOREIGN, LAUNCHES, Local, Place, ROOTS, STEP};
 use crate::clock;
 use crate::control::{CONTROL, bit};
 use crate::losses;
@@ -229,7 +229,9 @@ impl Local {
             self.nested_operators += 1;
             return 0;
         }
-        self.enter(name, NodeKind::Operator, python_leaf)
+        let id = self.enter(name, NodeKind::Operator, python_leaf);
+        self.change_flags(self.depth - 1, LAUNCHES, 0);
+        id
     }
 
     /// Leaves the operator in progress.

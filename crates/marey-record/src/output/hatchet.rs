@@ -1,7 +1,7 @@
 //! Proton's `.hatchet` document: `[ROOT, DEVICES]`, four spaces a level, keys sorted.
 
 use super::json::{float, string};
-use super::{Document, Meta, meta, node_metrics};
+use super::{Document, Meta, device_fields, meta, node_metrics};
 use crate::merged::{MergedNode, ROOT};
 use crate::names;
 use marey_model::context::ROOT_NAME;
@@ -12,8 +12,42 @@ use std::io::{self, Write};
 pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n[\n")?;
     write_tree(document, out)?;
-    // The devices that ran kernels; this build records the host side.
-    out.write_all(b",\n    {}\n]\n")
+    out.write_all(b",\n")?;
+    write_devices(document, out)?;
+    out.write_all(b"\n]\n")
+}
+
+/// Writes the devices that ran kernels, by type and number.
+fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    indent(out, 1)?;
+    let types = document.devices();
+    if types.is_empty() {
+        return out.write_all(b"{}");
+    }
+    out.write_all(b"{\n")?;
+    for (at, (device_type, devices)) in types.iter().enumerate() {
+        out.write_all(if at == 0 { b"" } else { b",\n" })?;
+        field(out, 2, device_type)?;
+        out.write_all(b"{\n")?;
+        for (at, device) in devices.iter().enumerate() {
+            out.write_all(if at == 0 { b"" } else { b",\n" })?;
+            field(out, 3, &device.number.to_string())?;
+            out.write_all(b"{\n")?;
+            field(out, 4, "arch")?;
+            string(out, &device.arch)?;
+            for (key, value) in device_fields(device) {
+                out.write_all(b",\n")?;
+                field(out, 4, key)?;
+                write!(out, "{value}")?;
+            }
+            out.write_all(b"\n")?;
+            close(out, 3)?;
+        }
+        out.write_all(b"\n")?;
+        close(out, 2)?;
+    }
+    out.write_all(b"\n")?;
+    close(out, 1)
 }
 
 /// Writes the nodes depth first, with a stack of its own: paths may be deeper than the thread's.
@@ -109,6 +143,16 @@ fn write_extras(
 }
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    if !meta.notes.is_empty() {
+        out.write_all(b", \"notes\": {")?;
+        for (at, (key, text)) in meta.notes.iter().enumerate() {
+            out.write_all(if at == 0 { b"" } else { b", " })?;
+            string(out, key)?;
+            out.write_all(b": ")?;
+            string(out, text)?;
+        }
+        out.write_all(b"}")?;
+    }
     out.write_all(b", \"losses\": {")?;
     for (at, (cause, count)) in meta.losses.iter().enumerate() {
         write!(out, "{}\"{}\": {count}", if at == 0 { "" } else { ", " }, cause.as_str())?;

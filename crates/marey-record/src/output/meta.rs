@@ -12,6 +12,8 @@ pub(crate) struct Meta {
     pub(crate) process: Process,
     pub(crate) overhead: Overhead,
     pub(crate) losses: Vec<(LossCause, u64)>,
+    /// What was said of the recording, by key.
+    pub(crate) notes: Vec<(&'static str, String)>,
 }
 
 /// The profiled process.

@@ -11,15 +11,26 @@ pub(crate) use self::chrome::{Extent, Playback};
 pub(crate) use self::file::Outputs;
 pub(crate) use self::meta::{Meta, Process};
 
+use crate::device::{self, DeviceInfo};
 use crate::error::Error;
 use crate::losses;
 use crate::merged::{MergedNode, MergedTree, Wall};
+use marey_model::gpu_time;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::sketch;
 use marey_model::wall;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::str::FromStr;
+
+/// A text as JSON.
+pub(crate) fn json_string(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    // Writing to memory does not fail.
+    drop(json::string(&mut out, text));
+    String::from_utf8_lossy(&out).into_owned()
+}
 
 /// A file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -119,6 +130,12 @@ impl Document<'_> {
     /// they know, and what was recorded outside any scope.
     fn root_metrics(&self) -> Vec<(String, MetricValue)> {
         let mut metrics = own_metrics(self.tree.root());
+        metrics.extend(gpu_metrics(self.tree.root()));
+        let has_kernels = self.tree.nodes().iter().any(|node| !node.devices.is_empty());
+        if has_kernels && self.tree.root().devices.is_empty() {
+            let zeros = [gpu_time::COUNT, gpu_time::TIME];
+            metrics.extend(zeros.map(|key| (key.to_owned(), MetricValue::Int(0))));
+        }
         for node in self.tree.nodes() {
             for (name, value) in &node.metrics {
                 let is_number = matches!(value, MetricValue::Int(_) | MetricValue::Float(_));
@@ -131,12 +148,39 @@ impl Document<'_> {
         metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
         metrics
     }
+
+    /// The devices that ran kernels, by type.
+    fn devices(&self) -> BTreeMap<String, Vec<DeviceInfo>> {
+        let seen: BTreeSet<u32> = self
+            .tree
+            .nodes()
+            .iter()
+            .flat_map(|node| node.devices.iter().map(|&(device, _)| device))
+            .collect();
+        let mut devices: BTreeMap<String, Vec<DeviceInfo>> = BTreeMap::new();
+        for number in seen {
+            let info = device::device(number);
+            devices.entry(info.device_type.clone()).or_default().push(info);
+        }
+        devices
+    }
+}
+
+/// What a device table says of a device, in the order of the keys.
+fn device_fields(device: &DeviceInfo) -> [(&'static str, u64); 4] {
+    [
+        ("bus_width", device.bus_width_bits),
+        ("clock_rate", device.clock_khz),
+        ("memory_clock_rate", device.memory_clock_khz),
+        ("num_sms", device.multiprocessors),
+    ]
 }
 
 /// The metrics of a node, sorted by key.
 fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
     let mut metrics = own_metrics(node);
     metrics.extend(wall_metrics(&node.wall));
+    metrics.extend(gpu_metrics(node));
     metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
     metrics
 }
@@ -145,11 +189,41 @@ fn own_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
     node.metrics.iter().map(|(name, value)| (name.key().to_owned(), value.clone())).collect()
 }
 
+/// What kernels add to a node. A file has room for one device a node, and a tree keeps to that.
+fn gpu_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+    let Some((device, times)) = node.devices.first() else { return Vec::new() };
+    let info = device::device(*device);
+    let mut metrics = vec![
+        (gpu_time::COUNT.to_owned(), int(times.count)),
+        (gpu_time::TIME.to_owned(), int(times.total_nanos)),
+        (gpu_time::DEVICE_ID.to_owned(), MetricValue::Text(device.to_string().into())),
+        (gpu_time::DEVICE_TYPE.to_owned(), MetricValue::Text(info.device_type.into())),
+        (gpu_time::MIN.to_owned(), int(times.min_nanos)),
+        (gpu_time::MAX.to_owned(), int(times.max_nanos)),
+    ];
+    metrics.extend(quantiles(times, [gpu_time::P50, gpu_time::P90, gpu_time::P99]));
+    metrics
+}
+
+fn int(value: u64) -> MetricValue {
+    MetricValue::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Median, 90th and 99th percentile under these keys.
+fn quantiles(times: &Wall, keys: [&str; 3]) -> impl Iterator<Item = (String, MetricValue)> {
+    let buckets = times.sketch();
+    keys.into_iter().zip([0.5, 0.9, 0.99]).map(move |(key, q)| {
+        // A bucket's middle may lie outside of what was seen.
+        let nanos = sketch::quantile_nanos(&buckets, q)
+            .map_or(0, |nanos| nanos.clamp(times.min_nanos, times.max_nanos));
+        (key.to_owned(), int(nanos))
+    })
+}
+
 fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
     if wall_time.count == 0 && wall_time.open == 0 {
         return Vec::new();
     }
-    let int = |value: u64| MetricValue::Int(i64::try_from(value).unwrap_or(i64::MAX));
     let mut metrics = vec![
         (wall::COUNT.to_owned(), int(wall_time.count)),
         (wall::TOTAL.to_owned(), int(wall_time.total_nanos)),
@@ -161,13 +235,7 @@ fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
     if wall_time.count > 0 {
         metrics.push((wall::MIN.to_owned(), int(wall_time.min_nanos)));
         metrics.push((wall::MAX.to_owned(), int(wall_time.max_nanos)));
-        let buckets = wall_time.sketch();
-        for (key, q) in [(wall::P50, 0.5), (wall::P90, 0.9), (wall::P99, 0.99)] {
-            // A bucket's middle may lie outside of what was seen.
-            let nanos = sketch::quantile_nanos(&buckets, q)
-                .map_or(0, |nanos| nanos.clamp(wall_time.min_nanos, wall_time.max_nanos));
-            metrics.push((key.to_owned(), int(nanos)));
-        }
+        metrics.extend(quantiles(wall_time, [wall::P50, wall::P90, wall::P99]));
     }
     metrics
 }

@@ -1,6 +1,6 @@
 //! The same document in MessagePack, in Proton's order of keys.
 
-use super::{Document, Meta, meta, node_metrics};
+use super::{Document, Meta, device_fields, meta, node_metrics};
 use crate::merged::{MergedNode, ROOT};
 use crate::names;
 use marey_model::context::ROOT_NAME;
@@ -21,7 +21,31 @@ pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()>
         begin(document, child, out)?;
         open.push((child, 0));
     }
-    map(out, 0)
+    write_devices(document, out)
+}
+
+/// Writes the devices that ran kernels, by type and number, in Proton's order of keys.
+fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    let types = document.devices();
+    map(out, types.len())?;
+    for (device_type, devices) in &types {
+        text(out, device_type)?;
+        map(out, devices.len())?;
+        for device in devices {
+            text(out, &device.number.to_string())?;
+            let [bus_width, clock, memory_clock, multiprocessors] = device_fields(device);
+            map(out, 5)?;
+            for (key, value) in [clock, memory_clock, bus_width] {
+                text(out, key)?;
+                uint(out, value)?;
+            }
+            text(out, "arch")?;
+            text(out, &device.arch)?;
+            text(out, multiprocessors.0)?;
+            uint(out, multiprocessors.1)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a node up to and with the length of its list of children, which comes last.
@@ -59,7 +83,9 @@ fn write_extras(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let has_sketch = node.wall.count > 0;
-    map(out, 1 + usize::from(has_sketch) + if is_root { 4 } else { 0 })?;
+    let has_notes = is_root && !document.meta.notes.is_empty();
+    let of_root = if is_root { 4 + usize::from(has_notes) } else { 0 };
+    map(out, 1 + usize::from(has_sketch) + of_root)?;
     text(out, "kind")?;
     text(out, node.kind.as_str())?;
     if has_sketch {
@@ -81,6 +107,14 @@ fn write_extras(
 }
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    if !meta.notes.is_empty() {
+        text(out, "notes")?;
+        map(out, meta.notes.len())?;
+        for (key, note) in &meta.notes {
+            text(out, key)?;
+            text(out, note)?;
+        }
+    }
     text(out, "losses")?;
     map(out, meta.losses.len())?;
     for (cause, count) in &meta.losses {

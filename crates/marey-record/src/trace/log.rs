@@ -38,6 +38,22 @@ impl Log {
         done(self.0.push([node.into(), start_ticks, end_ticks, sessions]));
     }
 
+    /// Logs a launch that has returned.
+    #[inline(always)]
+    pub(crate) fn launch(
+        &self,
+        node: u32,
+        start_ticks: u64,
+        end_ticks: u64,
+        sessions: u64,
+        correlation: u32,
+    ) {
+        let head = u64::from(node) | LAUNCH << 32 | u64::from(correlation) << 40;
+        let nanos = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS;
+        let high = u64::from(correlation >> 24) << LAUNCH_TICKS.trailing_ones();
+        done(self.0.push([head, start_ticks, nanos | high, sessions]));
+    }
+
     /// Logs a value that was added to a metric.
     pub(crate) fn value(
         &self,
@@ -92,6 +108,12 @@ impl Log {
     }
 }
 
+/// In place of a tag: the record is a launch's. Its correlation number stands in the upper bits of the
+/// first word, and what does not fit there above the duration.
+const LAUNCH: u64 = 0xff;
+/// The bits of a launch's duration.
+const LAUNCH_TICKS: u64 = (1 << 56) - 1;
+
 /// What a push means for others.
 #[inline(always)]
 fn done(pushed: Pushed) {
@@ -129,8 +151,21 @@ fn tag(head: u64) -> Option<Tag> {
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Entry {
-    Span { node: u32, start_ticks: u64, end_ticks: u64, sessions: u64 },
-    Value { node: u32, ticks: u64, metric: u32, value: MetricValue, sessions: u64 },
+    /// A launch has a correlation number; 0 is none.
+    Span {
+        node: u32,
+        start_ticks: u64,
+        end_ticks: u64,
+        sessions: u64,
+        correlation: u32,
+    },
+    Value {
+        node: u32,
+        ticks: u64,
+        metric: u32,
+        value: MetricValue,
+        sessions: u64,
+    },
 }
 
 /// Puts entries together from records.
@@ -156,9 +191,28 @@ impl Decoder {
     fn begin(&mut self, record: Record) -> Option<Entry> {
         let [head, first, second, sessions] = record;
         let node = head as u32;
+        if (head >> 32) & 0xff == LAUNCH {
+            let end_ticks = first.wrapping_add(second & LAUNCH_TICKS);
+            let high = second >> LAUNCH_TICKS.trailing_ones();
+            let correlation = (head >> 40) as u32 | (high as u32) << 24;
+            return Some(Entry::Span {
+                node,
+                start_ticks: first,
+                end_ticks,
+                sessions,
+                correlation,
+            });
+        }
         let value = match tag(head) {
             None => {
-                return Some(Entry::Span { node, start_ticks: first, end_ticks: second, sessions });
+                let (start_ticks, end_ticks) = (first, second);
+                return Some(Entry::Span {
+                    node,
+                    start_ticks,
+                    end_ticks,
+                    sessions,
+                    correlation: 0,
+                });
             }
             Some(Tag::Int) => MetricValue::Int(second.cast_signed()),
             Some(Tag::Float) => MetricValue::Float(f64::from_bits(second)),
@@ -224,8 +278,21 @@ mod tests {
             MetricValue::Floats(vec![0.25, -0.0, f64::INFINITY, 1e300]),
         ];
         log.span(7, 10, 20, 1 << 63);
-        let mut expected =
-            vec![Entry::Span { node: 7, start_ticks: 10, end_ticks: 20, sessions: 1 << 63 }];
+        let mut expected = vec![Entry::Span {
+            node: 7,
+            start_ticks: 10,
+            end_ticks: 20,
+            sessions: 1 << 63,
+            correlation: 0,
+        }];
+        log.launch(u32::MAX, 10, 20, 1, u32::MAX);
+        expected.push(Entry::Span {
+            node: u32::MAX,
+            start_ticks: 10,
+            end_ticks: 20,
+            sessions: 1,
+            correlation: u32::MAX,
+        });
         for (metric, value) in (0xff_fff0..).zip(values) {
             log.value(u32::MAX, 15, metric, &value, 3);
             expected.push(Entry::Value { node: u32::MAX, ticks: 15, metric, value, sessions: 3 });
@@ -239,7 +306,8 @@ mod tests {
         let log = Log::with_records(4);
         log.value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
         log.span(2, 2, 2, 1);
-        let expected = Entry::Span { node: 2, start_ticks: 2, end_ticks: 2, sessions: 1 };
+        let expected =
+            Entry::Span { node: 2, start_ticks: 2, end_ticks: 2, sessions: 1, correlation: 0 };
         assert_eq!(entries(&log), [expected]);
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Lock order: the sessions' lock, then this one's, then the registry's.
 
+mod activities;
 mod clock;
 mod file;
 mod log;
@@ -22,6 +23,7 @@ pub(crate) use self::log::Log;
 use self::run::RunDirectory;
 use self::spool::Spool;
 use crate::control::CONTROL;
+use crate::device::{Joined, Threads};
 use crate::error::Error;
 use crate::losses;
 use crate::output::Extent;
@@ -30,7 +32,7 @@ use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::worker::{STOP, Worker};
 use marey_model::loss::LossCause;
-use marey_model::spool::SessionEvent;
+use marey_model::spool::{Detail, SessionEvent};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -251,6 +253,16 @@ pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Err
     });
     let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
     Ok(recorded.zip(part_start))
+}
+
+/// Takes over what devices did, and the details of all that.
+pub(crate) fn add_activities(threads: &Threads, joined: &[Joined], details: &[(Detail, u64)]) {
+    let mut tracer = lock(&TRACER);
+    match tracer.spool() {
+        Ok(Some(spool)) => spool.add_activities(threads, joined, details),
+        Ok(None) => {}
+        Err(_cannot_be_made) => losses::add(LossCause::Spool, joined.len() as u64),
+    }
 }
 
 /// The calling thread is over: its log is taken over and freed.

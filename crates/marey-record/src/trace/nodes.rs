@@ -6,7 +6,7 @@
 
 use super::texts::Texts;
 use crate::control::{bit, slots};
-use crate::tree::{Node, Nodes, PYTHON_ROOT};
+use crate::tree::{Nodes, PYTHON_ROOT};
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::spool::{Frame, NodeDef};
 use std::collections::HashMap;
@@ -72,25 +72,43 @@ impl SpoolNodes {
 
     /// The node's path without what the session did not see.
     fn seen_by(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
+        if self.len == 0 {
+            let name = texts.add(&ROOT_NAME.into());
+            self.push(NodeDef { parent: ROOT, kind: NodeKind::Root, name });
+        }
+        self.path_below(ROOT, nodes, node, session, texts)
+    }
+
+    /// What these sessions saw of a node's path, which may be another thread's, below a node.
+    pub(super) fn path_below(
+        &mut self,
+        base: u32,
+        nodes: &Nodes,
+        node: u32,
+        sessions: u64,
+        texts: &mut Texts,
+    ) -> u32 {
         let mut path = Vec::new();
         let mut at = node;
         while at > PYTHON_ROOT
             && let Some(node) = nodes.get(at)
         {
-            if node.sessions() & session != 0 {
+            if node.sessions() & sessions != 0 {
                 path.push(node);
             }
             at = node.parent();
         }
-        if self.len == 0 {
-            let name = texts.add(&ROOT_NAME.into());
-            self.push(NodeDef { parent: ROOT, kind: NodeKind::Root, name });
-        }
-        path.into_iter().rev().fold(ROOT, |parent, node| self.child(parent, node, texts))
+        path.into_iter()
+            .rev()
+            .fold(base, |parent, node| self.child(parent, node.name(), node.kind(), texts))
     }
 
-    fn child(&mut self, parent: u32, node: &Node, texts: &mut Texts) -> u32 {
-        let (name, kind) = (node.name(), node.kind());
+    /// A scope of this name below a node.
+    pub(super) fn scope_below(&mut self, node: u32, name: u32, texts: &mut Texts) -> u32 {
+        self.child(node, name, NodeKind::Scope, texts)
+    }
+
+    fn child(&mut self, parent: u32, name: u32, kind: NodeKind, texts: &mut Texts) -> u32 {
         if let Some(&child) = self.index.get(&(parent, name, kind)) {
             return child;
         }

@@ -100,12 +100,17 @@ fn stands_alone(frame: &Frame) -> bool {
         Frame::Process(_)
         | Frame::Clock { .. }
         | Frame::Session { .. }
+        | Frame::Device(_)
+        | Frame::Note { .. }
         | Frame::Losses(_)
         | Frame::Overhead(_)
         | Frame::End => true,
         Frame::Strings { .. }
         | Frame::Thread { .. }
         | Frame::Nodes { .. }
+        | Frame::Launches { .. }
+        | Frame::Shapes { .. }
+        | Frame::Activities { .. }
         | Frame::Spans { .. }
         | Frame::Values { .. }
         | Frame::Open { .. } => false,

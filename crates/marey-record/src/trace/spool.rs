@@ -1,5 +1,6 @@
 //! The process's spool while it is open.
 
+use super::activities::{ActivityWriter, homeless};
 use super::clock::TraceClock;
 use super::file::SpoolFile;
 use super::out::Out;
@@ -10,15 +11,16 @@ use super::{PERIOD, Recorded, Traced};
 use crate::account;
 use crate::clock::{self, Pair};
 use crate::control::{CONTROL, bit};
+use crate::device::{self, DeviceInfo, Joined, Threads};
 use crate::error::Error;
 use crate::local;
 use crate::losses;
 use crate::os;
-use crate::output::Extent;
+use crate::output::{Extent, json_string};
 use crate::thread::{OpenFrame, ThreadTree};
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, SessionEvent};
+use marey_model::spool::{Detail, Device, Frame, SessionEvent};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,6 +35,10 @@ pub(super) struct Spool {
     threads: HashMap<u64, ThreadWriter>,
     /// Threads so far, ended ones included.
     thread_count: u32,
+    activities: ActivityWriter,
+    /// What was said of devices and of the recording.
+    devices: Vec<DeviceInfo>,
+    notes: Vec<(&'static str, String)>,
     losses: [(LossCause, u64); LossCause::COUNT],
     last_clock_ticks: u64,
     /// Time that went into taking over logs and writing them.
@@ -56,6 +62,9 @@ impl Spool {
             shared,
             threads: HashMap::new(),
             thread_count: 0,
+            activities: ActivityWriter::default(),
+            devices: Vec::new(),
+            notes: Vec::new(),
             losses: LossCause::ALL.map(|cause| (cause, 0)),
             last_clock_ticks: 0,
             flushing_nanos: 0,
@@ -117,6 +126,7 @@ impl Spool {
         }
         self.write_open(threads, None);
         self.write_losses();
+        self.write_said();
         let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
             self.write_overhead_and_clock();
@@ -140,6 +150,52 @@ impl Spool {
             ThreadWriter::new(*thread_count - 1, tree, &mut shared.out)
         });
         (thread, shared)
+    }
+
+    /// Takes over what devices did.
+    pub(super) fn add_activities(
+        &mut self,
+        threads: &Threads,
+        joined: &[Joined],
+        details: &[(Detail, u64)],
+    ) {
+        let began = clock::ticks();
+        for activity in joined {
+            let own_details = details.get(activity.details.clone()).unwrap_or_default();
+            let launch = activity
+                .launched
+                .and_then(|(thread, launch)| Some((threads.tree(thread)?, launch)));
+            let places = match launch {
+                Some((tree, launch)) => {
+                    let (thread, shared) = self.writer(tree);
+                    thread.launch_places(tree, &launch, activity.site, shared)
+                }
+                None => vec![homeless()],
+            };
+            self.activities.add(activity, own_details, places.into_iter(), &mut self.shared);
+        }
+        let Shared { texts, out, .. } = &mut self.shared;
+        self.activities.write(texts, out);
+        self.shared.out.flush();
+        self.flushing_nanos += account::elapsed_nanos(began);
+    }
+
+    /// Writes what was said of devices and of the recording since the last time.
+    fn write_said(&mut self) {
+        let (devices, notes) = (device::devices(), device::notes());
+        for device in devices.iter().filter(|device| !self.devices.contains(device)) {
+            self.shared.out.frame(&Frame::Device(Device {
+                number: device.number,
+                device_type: device.device_type.clone(),
+                name: device.name.clone(),
+                properties: device::device_json(device),
+            }));
+        }
+        for note in notes.iter().filter(|note| !self.notes.contains(note)) {
+            let (key, value) = (note.0.to_owned(), json_string(&note.1));
+            self.shared.out.frame(&Frame::Note { key, value });
+        }
+        (self.devices, self.notes) = (devices, notes);
     }
 
     /// A thread is over, which has left all of its scopes.
@@ -190,6 +246,7 @@ impl Spool {
     /// Nothing follows.
     pub(super) fn end(mut self) {
         self.write_losses();
+        self.write_said();
         self.write_overhead_and_clock();
         self.shared.out.frame(&Frame::End);
         self.shared.out.flush();

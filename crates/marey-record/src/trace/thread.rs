@@ -1,15 +1,19 @@
 //! From a thread's log to the frames of the spool.
 
+use super::activities::{Place, below_site};
 use super::clock::TraceClock;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
 use super::out::Out;
 use super::texts::Texts;
+use crate::control::CONTROL;
+use crate::device::Launch;
 use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Span, Value};
+use std::sync::atomic::Ordering;
 
 /// What the threads of a spool share.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(super) struct ThreadWriter {
 #[derive(Debug, Default)]
 struct Batch {
     spans: Vec<Span>,
+    /// Which of them are launches, and their numbers.
+    launches: Vec<(u32, u32)>,
     span_sessions: u64,
     values: Vec<Value>,
     value_sessions: u64,
@@ -73,7 +79,7 @@ impl ThreadWriter {
     fn add(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            Entry::Span { node, start_ticks, end_ticks, sessions } => {
+            Entry::Span { node, start_ticks, end_ticks, sessions, correlation } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
                 for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
@@ -81,6 +87,10 @@ impl ThreadWriter {
                     if sessions != self.batch.span_sessions {
                         self.write(shared);
                         self.batch.span_sessions = sessions;
+                    }
+                    if correlation != 0 {
+                        let at = self.batch.spans.len() as u32;
+                        self.batch.launches.push((at, correlation));
                     }
                     self.batch.spans.push(Span { node, start_nanos, end_nanos });
                     self.batch.bytes += size_of::<Span>();
@@ -123,10 +133,11 @@ impl ThreadWriter {
             losses::add(LossCause::Spool, entries);
             spans.clear();
             values.clear();
+            self.batch.launches.clear();
             return;
         }
         self.define(shared);
-        let Batch { spans, span_sessions, values, value_sessions, .. } = &mut self.batch;
+        let Batch { spans, launches, span_sessions, values, value_sessions, .. } = &mut self.batch;
         let thread = self.number;
         if !values.is_empty() {
             let count = values.len() as u64;
@@ -136,6 +147,10 @@ impl ThreadWriter {
         }
         if !spans.is_empty() {
             let count = spans.len() as u64;
+            if !launches.is_empty() {
+                let launches = std::mem::take(launches);
+                shared.out.frame(&Frame::Launches { thread, launches });
+            }
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
             shared.out.entries(&frame, count);
@@ -145,6 +160,35 @@ impl ThreadWriter {
                 spans.clear();
             }
         }
+    }
+
+    /// Where a launch is to the sessions: for each that sees another path, its bits and the node.
+    /// Kernels of a graph were captured at a site.
+    pub(super) fn launch_places(
+        &mut self,
+        tree: &ThreadTree,
+        launch: &Launch,
+        site: u32,
+        shared: &mut Shared,
+    ) -> Vec<Place> {
+        let Launch { sessions, shadow_node, python_node, .. } = *launch;
+        let traces = sessions & CONTROL.trace.load(Ordering::Relaxed);
+        let python = traces & CONTROL.python.load(Ordering::Relaxed);
+        let mut places = Vec::new();
+        for (node, sessions) in [(shadow_node, traces & !python), (python_node, python)] {
+            if sessions == 0 {
+                continue;
+            }
+            for group in 0..self.nodes.find(&tree.nodes, node, sessions, &mut shared.texts) {
+                let Some((sessions, mut found)) = self.nodes.group(node, group) else { continue };
+                if site != 0 {
+                    found = below_site(&mut self.nodes, found, site, sessions, &mut shared.texts);
+                }
+                places.push((sessions, Some((self.number, found))));
+            }
+        }
+        self.define(shared);
+        places
     }
 
     fn define(&mut self, shared: &mut Shared) {

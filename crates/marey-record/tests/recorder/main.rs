@@ -10,6 +10,8 @@ mod concurrency;
 #[cfg(test)]
 mod detached;
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod files;

@@ -4,7 +4,9 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
-use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Torn};
+use marey_model::spool::{
+    Activity, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Torn,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,11 @@ pub(crate) struct Spool {
     pub(crate) events: Vec<(u32, SessionEvent)>,
     /// Monotonic and wall clock.
     pub(crate) clocks: Vec<(i64, i64)>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) notes: BTreeMap<String, String>,
+    shapes: BTreeMap<u32, Shape>,
+    /// Name, path of the launch and its number of what devices did, and who saw it.
+    pub(crate) activities: Vec<(String, Option<String>, Activity, u64)>,
     pub(crate) losses: Vec<(LossCause, u64)>,
     pub(crate) overhead: Vec<Overhead>,
     pub(crate) has_end: bool,
@@ -31,6 +38,8 @@ pub(crate) struct SpoolThread {
     nodes: BTreeMap<u32, NodeDef>,
     /// Scopes and who recorded them, in the order in which they stand there.
     pub(crate) spans: Vec<(Span, u64)>,
+    /// Positions among the spans of launches, and their numbers.
+    pub(crate) launches: Vec<(usize, u32)>,
     /// Path, metric and value, in the same order.
     pub(crate) values: Vec<(String, String, MetricValue)>,
     /// Paths of the open scopes, as the last frame about them says.
@@ -78,6 +87,25 @@ impl Spool {
                 self.thread(thread).open = open;
             }
             Frame::Session { session, event, .. } => self.events.push((session, event)),
+            Frame::Launches { thread, launches } => {
+                let thread = self.thread(thread);
+                let first = thread.spans.len();
+                let launches =
+                    launches.into_iter().map(|(at, number)| (first + at as usize, number));
+                thread.launches.extend(launches);
+            }
+            Frame::Device(device) => self.devices.push(device),
+            Frame::Note { key, value } => {
+                self.notes.insert(key, value);
+            }
+            Frame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+            Frame::Activities { sessions, activities } => {
+                for activity in activities {
+                    let name = self.texts[&self.shapes[&activity.shape].name].clone();
+                    let launch = activity.launch.map(|(thread, node)| self.path(thread, node));
+                    self.activities.push((name, launch, activity, sessions));
+                }
+            }
             Frame::Losses(losses) => self.losses = losses,
             Frame::Overhead(overhead) => self.overhead.push(overhead),
             Frame::End => self.has_end = true,

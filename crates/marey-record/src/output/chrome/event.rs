@@ -7,7 +7,7 @@ use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::Span;
+use marey_model::spool::{Activity, Span};
 use std::io::{self, Write};
 
 /// Version of marey's own part of the trace.
@@ -144,6 +144,71 @@ impl<'a> Events<'a> {
         write_micros(i128::from(span.start_nanos) - i128::from(base_nanos), buffer)?;
         buffer.push(b'}');
         self.flush()
+    }
+
+    /// Names the lane of a stream.
+    pub(super) fn name_stream(&mut self, lane: u64, name: &str) -> io::Result<()> {
+        let pid = self.pid;
+        let buffer = self.begin_event();
+        buffer.write_all(b"{\"args\":{\"name\":")?;
+        string(buffer, name)?;
+        write!(buffer, "}},\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}")?;
+        // Below all threads.
+        let sort_index = lane.saturating_mul(LANES_A_THREAD);
+        write!(
+            self.begin_event(),
+            "{{\"args\":{{\"sort_index\":{sort_index}}},\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{lane}}}"
+        )?;
+        self.flush()
+    }
+
+    /// Writes what a device did, and the end of the arrow from its launch.
+    pub(super) fn activity(
+        &mut self,
+        event: &Event,
+        category: &str,
+        activity: &Activity,
+    ) -> io::Result<()> {
+        let (pid, lane) = (self.pid, event.lane);
+        let from_base = i128::from(activity.start_nanos) - i128::from(self.base_nanos);
+        let buffer = self.begin_event();
+        write_call_stack(event, buffer)?;
+        if activity.bytes > 0 {
+            write!(buffer, ",\"bytes\":{}", activity.bytes)?;
+        }
+        if activity.correlation > 0 {
+            write!(buffer, ",\"correlation\":{}", activity.correlation)?;
+        }
+        write!(buffer, "}},\"cat\":\"{category}\",\"dur\":")?;
+        write_micros(i128::from(activity.duration_nanos), buffer)?;
+        write_name(event, buffer)?;
+        write!(buffer, ",\"ph\":\"X\",\"pid\":{pid},\"tid\":{lane},\"ts\":")?;
+        write_micros(from_base, buffer)?;
+        buffer.push(b'}');
+        if activity.launch.is_some() && activity.correlation > 0 {
+            self.flow("f", activity.correlation, lane, from_base)?;
+        }
+        self.flush()
+    }
+
+    /// Writes where the arrow to what was launched begins.
+    pub(super) fn launch(&mut self, lane: u64, span: &Span, correlation: u32) -> io::Result<()> {
+        let from_base = i128::from(span.start_nanos) - i128::from(self.base_nanos);
+        self.flow("s", correlation, lane, from_base)?;
+        self.flush()
+    }
+
+    fn flow(&mut self, ph: &str, id: u32, lane: u64, from_base: i128) -> io::Result<()> {
+        let pid = self.pid;
+        let buffer = self.begin_event();
+        let end = if ph == "f" { "\"bp\":\"e\"," } else { "" };
+        write!(
+            buffer,
+            "{{{end}\"cat\":\"flow\",\"id\":{id},\"name\":\"launch->kernel\",\"ph\":\"{ph}\",\"pid\":{pid},\"tid\":{lane},\"ts\":"
+        )?;
+        write_micros(from_base, buffer)?;
+        buffer.push(b'}');
+        Ok(())
     }
 
     /// Writes metrics of which no scope's event tells.

@@ -7,6 +7,7 @@
 //! A scope is a complete event (`"ph": "X"`) on a lane of its thread. Events of one lane nest: where
 //! scopes of a thread overlap without nesting, as those of coroutines do, the thread gets more lanes.
 
+mod activities;
 mod event;
 mod lanes;
 mod metrics;
@@ -17,6 +18,7 @@ mod thread;
 #[cfg(test)]
 mod tests;
 
+use self::activities::Activities;
 use self::event::Events;
 use self::outline::Outline;
 use self::tail::Tail;
@@ -46,6 +48,9 @@ pub(crate) struct Playback {
     outline: Outline,
     texts: Numbered<String>,
     threads: BTreeMap<u32, Thread>,
+    activities: Activities,
+    /// Of the next spans of each thread: which are launches.
+    launches: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Playback {
@@ -58,6 +63,8 @@ impl Playback {
             outline: Outline::new(session),
             texts: Numbered::default(),
             threads: BTreeMap::new(),
+            activities: Activities::default(),
+            launches: BTreeMap::new(),
         })
     }
 
@@ -81,6 +88,7 @@ impl Playback {
             self.add(frame, None)?;
         }
         self.threads.values_mut().for_each(Thread::begin_trace);
+        self.activities.begin_trace();
         let mut events = Events::begin(&self.outline, extent.threads, out)?;
         while self.spool.offset() < part.end
             && !self.outline.is_over()
@@ -117,12 +125,28 @@ impl Playback {
             }
             Frame::Open { thread, spans } => numbered(threads, thread).open = spans,
             Frame::Spans { thread, sessions, spans } => {
+                let launches = self.launches.remove(&thread).unwrap_or_default();
+                let mut launches = launches.into_iter().peekable();
                 let thread = numbered(threads, thread);
-                for span in spans {
+                for (at, span) in (0..).zip(spans) {
+                    let launch = launches.next_if(|&(launch, _)| launch == at);
                     thread.forget_open(&span);
                     if let Some(events) = events.as_deref_mut().filter(|_| is_ours(sessions)) {
-                        thread.write_scope(&span, false, &self.texts, events)?;
+                        let lane = thread.write_scope(&span, false, &self.texts, events)?;
+                        if let Some((_, correlation)) = launch {
+                            events.launch(lane, &span, correlation)?;
+                        }
                     }
+                }
+            }
+            Frame::Launches { thread, launches } => {
+                self.launches.insert(thread, launches);
+            }
+            Frame::Shapes { first, shapes } => self.activities.shapes.extend(first, shapes),
+            Frame::Activities { sessions, activities } => {
+                let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
+                for activity in &activities {
+                    self.activities.write(activity, threads, &self.texts, events)?;
                 }
             }
             Frame::Values { thread, sessions, values } => {
@@ -135,6 +159,8 @@ impl Playback {
             // The outline has seen these.
             Frame::Process(_)
             | Frame::Clock { .. }
+            | Frame::Device(_)
+            | Frame::Note { .. }
             | Frame::Session { .. }
             | Frame::Losses(_)
             | Frame::Overhead(_)

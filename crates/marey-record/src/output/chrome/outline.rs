@@ -104,10 +104,17 @@ impl Outline {
                     self.turn(event, time_nanos);
                 }
             }
+            Frame::Activities { activities, .. } => {
+                self.reach(activities.iter().map(|activity| activity.start_nanos));
+            }
             Frame::Losses(losses) => self.losses.clone_from(losses),
             Frame::Thread { .. }
             | Frame::Strings { .. }
             | Frame::Nodes { .. }
+            | Frame::Launches { .. }
+            | Frame::Shapes { .. }
+            | Frame::Device(_)
+            | Frame::Note { .. }
             | Frame::Overhead(_)
             | Frame::End => {}
         }

@@ -65,19 +65,20 @@ impl Thread {
         }
     }
 
-    /// Writes a scope that has ended, or that is open at the end of the trace.
+    /// Writes a scope that has ended, or that is open at the end of the trace. Returns its lane.
     pub(super) fn write_scope(
         &mut self,
         span: &Span,
         is_open: bool,
         texts: &Numbered<String>,
         events: &mut Events,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         let at = self.lanes.place(span.start_nanos, span.end_nanos.max(span.start_nanos));
         let lane = self.lane(at, events)?;
         let metrics = add_up(self.waiting.take(span), texts);
         let event = Event { path: &self.path(span.node, texts), metrics: &metrics, lane };
-        events.scope(&event, self.kind(span.node), span, is_open)
+        events.scope(&event, self.kind(span.node), span, is_open)?;
+        Ok(lane)
     }
 
     /// Keeps a value for its scope, or writes it if it has none.
@@ -145,12 +146,12 @@ impl Thread {
         if is_state_of_scope { parent } else { node }
     }
 
-    fn kind(&self, node: u32) -> NodeKind {
+    pub(super) fn kind(&self, node: u32) -> NodeKind {
         self.nodes.get(node).map_or(NodeKind::Root, |node| node.kind)
     }
 
     /// The names from below the root down to the node.
-    fn path<'t>(&self, mut node: u32, texts: &'t Numbered<String>) -> Vec<&'t str> {
+    pub(super) fn path<'t>(&self, mut node: u32, texts: &'t Numbered<String>) -> Vec<&'t str> {
         let mut path = Vec::new();
         while let Some(at) = self.nodes.get(node).filter(|at| at.kind != NodeKind::Root) {
             path.push(texts.get(at.name).map_or(names::LOST_NAME, String::as_str));

@@ -1,0 +1,105 @@
+//! Where the kernels of graphs were captured.
+//!
+//! A graph is launched from one place, and its kernels were written at others: those that captured
+//! them. A kernel's path is the place of the launch, `<captured_at>`, and the place of the capture.
+
+use crate::local;
+use crate::registry::lock;
+use crate::thread::ThreadTree;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A place that captured kernels.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub(crate) tree: Arc<ThreadTree>,
+    pub(crate) shadow_node: u32,
+    pub(crate) python_node: u32,
+    /// Whether the node stands for the kernel itself.
+    pub(crate) is_named: bool,
+}
+
+/// The places that captured kernels, and which nodes of graphs they made.
+#[derive(Debug, Default)]
+pub(super) struct Sites {
+    /// A place's number is its position plus one.
+    sites: Vec<Site>,
+    numbers: HashMap<(u64, u32, u32), u32>,
+    graph_nodes: HashMap<u64, u32>,
+}
+
+static SITES: Mutex<Option<Sites>> = Mutex::new(None);
+
+/// Graph nodes that are remembered; a program that makes graphs for ever destroys them, too.
+const MOST_GRAPH_NODES: usize = 1 << 20;
+
+impl Sites {
+    /// The place with this number.
+    pub(super) fn get(&self, number: u32) -> Option<&Site> {
+        self.sites.get(number.checked_sub(1)? as usize)
+    }
+
+    /// Number of the place that captured a node of a graph; 0 for none.
+    pub(super) fn number_of(&self, graph_node: u64) -> u32 {
+        self.graph_nodes.get(&graph_node).copied().unwrap_or(0)
+    }
+
+    fn number(&mut self, site: Site) -> u32 {
+        let key = (site.tree.generation, site.shadow_node, site.python_node);
+        *self.numbers.entry(key).or_insert_with(|| {
+            self.sites.push(site);
+            self.sites.len() as u32
+        })
+    }
+
+    fn remember(&mut self, graph_node: u64, number: u32) {
+        if self.graph_nodes.len() < MOST_GRAPH_NODES {
+            self.graph_nodes.insert(graph_node, number);
+        }
+    }
+}
+
+fn sites() -> MutexGuard<'static, Option<Sites>> {
+    lock(&SITES)
+}
+
+/// Runs something on the places, which nothing is captured to meanwhile.
+pub(super) fn with<T>(run: impl FnOnce(&Sites) -> T) -> T {
+    run(sites().get_or_insert_default())
+}
+
+/// The launch that the calling thread is in has become a node of a graph.
+pub fn captured(graph_node: u64) {
+    let Some(site) = local::event(|local| local.capture_site()) else { return };
+    let mut sites = sites();
+    let sites = sites.get_or_insert_default();
+    let number = sites.number(site);
+    sites.remember(graph_node, number);
+}
+
+/// A node of a graph was copied, as when a graph is made executable.
+pub fn cloned(original: u64, copy: u64) {
+    let mut sites = sites();
+    let sites = sites.get_or_insert_default();
+    let number = sites.number_of(original);
+    if number != 0 {
+        sites.remember(copy, number);
+    }
+}
+
+/// A node of a graph is gone.
+pub fn destroyed(graph_node: u64) {
+    if let Some(sites) = sites().as_mut() {
+        sites.graph_nodes.remove(&graph_node);
+    }
+}
+
+/// Recording starts from nothing: the trees that places are in are void.
+pub(super) fn begin_epoch() {
+    *sites() = None;
+}
+
+/// Holds the lock over a fork.
+pub(super) fn hold() -> impl Sized {
+    sites()
+}

@@ -1,0 +1,108 @@
+//! A thread's log of what it launched since the decoder looked last.
+
+use crate::losses;
+use crate::recorder;
+use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
+use marey_model::env;
+use marey_model::loss::LossCause;
+use std::sync::OnceLock;
+
+use super::source;
+
+/// What a thread logs into.
+#[derive(Debug)]
+pub(crate) struct Launches(Ring);
+
+/// A launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// The number that it shares with what it launched.
+    pub(crate) correlation: u32,
+    /// Which phases the sessions were in; see [`crate::control::Control::mark`].
+    pub(crate) mark: u32,
+    /// Where, in the tree of scopes and in that of Python frames.
+    pub(crate) shadow_node: u32,
+    pub(crate) python_node: u32,
+    /// The sessions that see it.
+    pub(crate) sessions: u64,
+    /// Whether the node stands for the kernel itself: a launch hook has given it its name.
+    pub(crate) is_named: bool,
+}
+
+impl Launches {
+    pub(crate) fn new() -> Self {
+        const DEFAULT_BYTES: u64 = 4 << 20;
+        static BYTES: OnceLock<u64> = OnceLock::new();
+        let bytes = BYTES.get_or_init(|| {
+            recorder::env_number(env::LAUNCH_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES)
+        });
+        Self(Ring::new(bytes / RECORD_BYTES))
+    }
+
+    /// Logs a launch. The owner's call.
+    #[inline(always)]
+    pub(crate) fn push(&self, launch: &Launch) {
+        match self.0.push(launch.record()) {
+            Pushed::WithRoom => {}
+            Pushed::BeyondHalf => source::ask_for_drain(),
+            Pushed::Refused => losses::count(LossCause::LaunchBuffer),
+        }
+    }
+
+    /// Takes what is there, oldest first.
+    pub(super) fn take(&self, mut each: impl FnMut(Launch)) {
+        self.0.drain(|record| each(Launch::of(record)));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Launch {
+    #[inline(always)]
+    fn record(&self) -> Record {
+        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        [
+            pair(self.correlation, self.mark),
+            pair(self.shadow_node, self.python_node),
+            self.sessions,
+            u64::from(self.is_named),
+        ]
+    }
+
+    fn of([numbers, nodes, sessions, is_named]: Record) -> Self {
+        Self {
+            correlation: numbers as u32,
+            mark: (numbers >> 32) as u32,
+            shadow_node: nodes as u32,
+            python_node: (nodes >> 32) as u32,
+            sessions,
+            is_named: is_named != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_logged_is_what_is_taken() {
+        let launches = Launches::new();
+        let launch = Launch {
+            correlation: u32::MAX,
+            mark: 7,
+            shadow_node: 3,
+            python_node: u32::MAX - 1,
+            sessions: 1 << 63,
+            is_named: true,
+        };
+        launches.push(&launch);
+        launches.push(&Launch { is_named: false, ..launch });
+        let mut taken = Vec::new();
+        launches.take(|launch| taken.push(launch));
+        assert_eq!(taken, [launch, Launch { is_named: false, ..launch }]);
+        assert!(launches.is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! Where activities come from: what the recorder asks of it.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A device's library, as the recorder sees it. All of these may be called from any thread that is
+/// in no event.
+pub trait Source: Sync {
+    /// Has everything that was launched before this handed to the decoder, and returns when it was
+    /// taken in.
+    fn flush(&self, how: Flush);
+    /// A thread's log of launches is half full, or a thread with launches has ended. Called in the
+    /// middle of events: may only ring a bell.
+    fn ask_for_drain(&self);
+    /// The last session is over: nothing is to be recorded, and nothing to cost time.
+    fn stop(&self);
+    /// Holds whatever a child must not find locked, from before a fork until after it.
+    fn before_fork(&self);
+    /// Lets go of it, in the parent.
+    fn after_fork_in_parent(&self);
+    /// In the child of a fork, where the device's library is of no use any more.
+    fn begin_child(&self);
+}
+
+/// How much a flush may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// For the devices to work off what was launched.
+    Finished,
+    /// For nothing: what the devices have done already is handed over.
+    Done,
+}
+
+/// A pointer to the trait object, which is wide, behind a thin one.
+static SOURCE: AtomicPtr<&'static dyn Source> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Tells the recorder where activities come from. There is one source in a process; it stays.
+pub fn set_source(source: &'static dyn Source) {
+    let source = Box::into_raw(Box::new(source));
+    let before =
+        SOURCE.compare_exchange(std::ptr::null_mut(), source, Ordering::AcqRel, Ordering::Acquire);
+    if before.is_err() {
+        free(source);
+    }
+}
+
+#[expect(unsafe_code, reason = "takes back a box that was not published")]
+fn free(source: *mut &'static dyn Source) {
+    // SAFETY: `set_source` made it and nobody else has seen it.
+    drop(unsafe { Box::from_raw(source) });
+}
+
+#[expect(unsafe_code, reason = "an atomic cannot hold a wide pointer")]
+fn source() -> Option<&'static dyn Source> {
+    // SAFETY: null, or a box that `set_source` published and that nobody takes back.
+    unsafe { SOURCE.load(Ordering::Acquire).as_ref() }.copied()
+}
+
+/// Has the source hand over what was launched. Not to be called with a lock held that the decoder
+/// takes.
+pub(crate) fn flush(how: Flush) {
+    if let Some(source) = source() {
+        source.flush(how);
+    }
+}
+
+/// Nothing records any more.
+pub(crate) fn stop() {
+    if let Some(source) = source() {
+        source.stop();
+    }
+}
+
+/// A log is half full. Called in the middle of events.
+#[cold]
+pub(crate) fn ask_for_drain() {
+    if let Some(source) = source() {
+        source.ask_for_drain();
+    }
+}
+
+pub(crate) fn before_fork() {
+    if let Some(source) = source() {
+        source.before_fork();
+    }
+}
+
+pub(crate) fn after_fork_in_parent() {
+    if let Some(source) = source() {
+        source.after_fork_in_parent();
+    }
+}
+
+pub(crate) fn begin_child() {
+    if let Some(source) = source() {
+        source.begin_child();
+    }
+}

@@ -1,0 +1,146 @@
+//! Times of kernels by the places that launched them: what a session's tree holds of devices.
+
+use super::capture;
+use super::threads::Threads;
+use crate::column::Column;
+use crate::merged::{MergedTree, Places, ROOT, View};
+use crate::names;
+use marey_model::context::{CAPTURED_AT, ContextSource, NodeKind};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The sums of one session and phase.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    rows: Vec<Row>,
+    numbers: HashMap<Row, u32, BuildHasherDefault<Mix>>,
+    /// By the rows' numbers.
+    column: Column,
+    last: u32,
+    /// Rows of threads that are gone.
+    folded: MergedTree,
+}
+
+/// What is added up: one kernel, from one place, on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Number of the thread among those of the decoder.
+    pub(super) thread: u32,
+    pub(super) node: u32,
+    /// Number of the place that captured it into a graph; 0 for none.
+    pub(super) site: u32,
+    /// Name of the kernel; 0 where the node has it.
+    pub(super) name: u32,
+    pub(super) device: u32,
+}
+
+impl std::hash::Hash for Row {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.thread) << 32 | u64::from(self.node));
+        state.write_u64(
+            u64::from(self.name) << 32 | u64::from(self.device) ^ u64::from(self.site) << 8,
+        );
+    }
+}
+
+/// A hasher for numbers that a program gives out itself: nobody chooses them against us.
+#[derive(Debug, Default)]
+pub(super) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(ODD);
+    }
+}
+
+impl Sums {
+    /// Adds a kernel's time.
+    #[inline]
+    pub(super) fn add(&mut self, row: Row, nanos: u64) {
+        let is_last = self.rows.get(self.last as usize) == Some(&row);
+        let number = if is_last { self.last } else { self.number(row) };
+        self.last = number;
+        self.column.record(number, nanos, nanos);
+    }
+
+    fn number(&mut self, row: Row) -> u32 {
+        *self.numbers.entry(row).or_insert_with(|| {
+            self.rows.push(row);
+            self.rows.len() as u32 - 1
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.folded.is_empty()
+    }
+
+    /// Adds all of it to a tree.
+    pub(super) fn add_to(&self, tree: &mut MergedTree, view: View, threads: &Threads) {
+        tree.absorb_tree(&self.folded);
+        let mut places: HashMap<u32, Places> = HashMap::new();
+        for (row, number) in self.rows.iter().zip(0..) {
+            let Some(thread) = threads.tree(row.thread) else { continue };
+            let places =
+                places.entry(row.thread).or_insert_with(|| Places::new(thread, view, ROOT));
+            let mut place = places.find(tree, row.node);
+            if row.site != 0 {
+                place = below_site(tree, place, row.site, view);
+            }
+            tree.add_kernel(place, row.name, row.device, &self.column.copy(number));
+        }
+    }
+
+    /// Makes a tree of the rows, so that their threads may go.
+    pub(super) fn fold(&mut self, view: View, threads: &Threads) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let mut folded = MergedTree::default();
+        self.add_to(&mut folded, view, threads);
+        *self = Self { folded, ..Self::default() };
+    }
+}
+
+/// Where a place that captured kernels is, seen from the place that launched the graph.
+fn below_site(tree: &mut MergedTree, launch: u32, site: u32, view: View) -> u32 {
+    let captured_at = tree.child(launch, names::intern(CAPTURED_AT), NodeKind::Scope);
+    let Some(site) = capture::with(|sites| sites.get(site).cloned()) else { return captured_at };
+    let node = match view.context {
+        ContextSource::Shadow => site.shadow_node,
+        ContextSource::Python => site.python_node,
+    };
+    Places::new(&site.tree, view, captured_at).find(tree, node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_launched_again_is_the_same_row() {
+        let mut sums = Sums::default();
+        let row = Row { thread: 0, node: 4, site: 0, name: 9, device: 0 };
+        let other = Row { device: 1, ..row };
+        for nanos in 1..=10 {
+            sums.add(row, nanos);
+            sums.add(other, 100 * nanos);
+            sums.add(other, 100 * nanos);
+        }
+        assert_eq!(sums.rows, [row, other]);
+        let (first, second) = (sums.column.copy(0), sums.column.copy(1));
+        assert_eq!(
+            (first.count, first.total_nanos, first.min_nanos, first.max_nanos),
+            (10, 55, 1, 10)
+        );
+        assert_eq!((second.count, second.total_nanos), (20, 11_000));
+    }
+}

@@ -1,0 +1,107 @@
+//! Launches: where the thread is when it hands work to a device.
+
+use super::stack::place_of;
+use super::{LAUNCHES, Local, Place, ROOTS};
+use crate::clock;
+use crate::control::CONTROL;
+use crate::device::{Launch, Site};
+use marey_model::context::NodeKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The launch that a thread is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Launching {
+    correlation: u32,
+    /// Where what is launched belongs.
+    place: Place,
+    is_named: bool,
+    /// The call itself, where sessions keep every event.
+    call: Place,
+    traces: u64,
+    start_ticks: u64,
+}
+
+impl Launching {
+    pub(super) const NONE: Self = Self {
+        correlation: 0,
+        place: ROOTS,
+        is_named: false,
+        call: ROOTS,
+        traces: 0,
+        start_ticks: 0,
+    };
+}
+
+impl Local {
+    /// A call begins that launches something, which will be told of under the same number.
+    #[inline]
+    pub(crate) fn launch_enter(&mut self, correlation: u32, call: u32, python_leaf: u32) {
+        let (active, python) = CONTROL.recording();
+        if self.depth == self.inherited && self.follows_main {
+            self.inherit();
+        }
+        let operator =
+            self.top().filter(|top| top.kind_flags & LAUNCHES != 0 && active & !top.sessions == 0);
+        let place = match &operator {
+            Some(top) => place_of(top),
+            None => self.below_state(self.place().below_frame(python_leaf), active, python),
+        };
+        let launch = Launch {
+            correlation,
+            mark: CONTROL.mark.load(Ordering::Relaxed) as u32,
+            shadow_node: place.shadow,
+            python_node: place.python,
+            sessions: active,
+            is_named: operator.is_some(),
+        };
+        if let Some(launches) = self.tree.own_launches() {
+            launches.push(&launch);
+        }
+        let traces = active & CONTROL.trace.load(Ordering::Relaxed);
+        self.launching =
+            Launching { correlation, place, is_named: launch.is_named, ..Launching::NONE };
+        if traces != 0 {
+            let call = self.below(place, call, NodeKind::Runtime, traces, traces & python);
+            let start_ticks = clock::ticks();
+            self.launching = Launching { call, traces, start_ticks, ..self.launching };
+        }
+    }
+
+    /// The call has returned.
+    #[inline]
+    pub(crate) fn launch_exit(&mut self, correlation: u32) {
+        let launching = std::mem::replace(&mut self.launching, Launching::NONE);
+        if launching.traces == 0 || launching.correlation != correlation {
+            return;
+        }
+        let traces = launching.traces & CONTROL.active.load(Ordering::Relaxed);
+        let python = traces & CONTROL.python.load(Ordering::Relaxed);
+        let Some(log) = self.tree.own_log() else { return };
+        let Launching { call, start_ticks, .. } = launching;
+        let end_ticks = clock::ticks();
+        for (node, sessions) in [(call.shadow, traces & !python), (call.python, python)] {
+            if sessions != 0 {
+                log.launch(node, start_ticks, end_ticks, sessions, correlation);
+            }
+        }
+    }
+
+    /// The place of the launch that the thread is in, for what is captured there.
+    pub(crate) fn capture_site(&self) -> Option<Site> {
+        let Launching { correlation, place, is_named, .. } = self.launching;
+        (correlation != 0).then(|| Site {
+            tree: Arc::clone(&self.tree),
+            shadow_node: place.shadow,
+            python_node: place.python,
+            is_named,
+        })
+    }
+
+    fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
+        match self.state_name() {
+            0 => place,
+            state => self.below(place, state, NodeKind::State, active, python),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What devices did: a lane for each stream of each device.
+
+use super::event::{Event, Events};
+use super::thread::Thread;
+use crate::names;
+use marey_model::context::NodeKind;
+use marey_model::spool::{Activity, ActivityKind, Numbered, Shape};
+use std::collections::BTreeMap;
+use std::io;
+
+/// The streams of the trace, and what activities have in common.
+#[derive(Debug, Default)]
+pub(super) struct Activities {
+    pub(super) shapes: Numbered<Shape>,
+    /// Lanes that have a name, by device and stream.
+    lanes: BTreeMap<(u32, u32), u64>,
+}
+
+/// Proton's number of the first lane of a stream.
+const FIRST_LANE: u64 = 200_000;
+
+impl Activities {
+    /// Another trace begins, in which no lane has a name.
+    pub(super) fn begin_trace(&mut self) {
+        self.lanes.clear();
+    }
+
+    /// Writes an activity.
+    pub(super) fn write(
+        &mut self,
+        activity: &Activity,
+        threads: &BTreeMap<u32, Thread>,
+        texts: &Numbered<String>,
+        events: &mut Events,
+    ) -> io::Result<()> {
+        let Some(shape) = self.shapes.get(activity.shape) else { return Ok(()) };
+        let lane = lane(&mut self.lanes, shape, events)?;
+        let name = texts.get(shape.name).map_or(names::LOST_NAME, String::as_str);
+        let launch = activity.launch.and_then(|(thread, node)| Some((threads.get(&thread)?, node)));
+        let mut path = launch.map(|(thread, node)| thread.path(node, texts)).unwrap_or_default();
+        // A launch hook has given the place the kernel's name.
+        let is_named = launch.is_some_and(|(thread, node)| thread.kind(node) == NodeKind::Operator);
+        if !is_named || path.last() != Some(&name) {
+            path.push(name);
+        }
+        let event = Event { path: &path, metrics: &[], lane };
+        events.activity(&event, category(shape.kind), activity)
+    }
+}
+
+/// The lane of a stream, which gets its name with the first activity.
+fn lane(
+    lanes: &mut BTreeMap<(u32, u32), u64>,
+    shape: &Shape,
+    events: &mut Events,
+) -> io::Result<u64> {
+    let key = (shape.device, shape.stream);
+    if let Some(&lane) = lanes.get(&key) {
+        return Ok(lane);
+    }
+    // The number is Proton's, unless a stream of another device has it.
+    let mut lane = FIRST_LANE + u64::from(shape.stream);
+    while lanes.values().any(|&taken| taken == lane) {
+        lane += 1 << 32;
+    }
+    let mut name = match shape.stream {
+        u32::MAX => "GPU".to_owned(),
+        stream => format!("GPU Stream {stream}"),
+    };
+    if shape.device > 0 {
+        name = format!("{name} (device {})", shape.device);
+    }
+    events.name_stream(lane, &name)?;
+    lanes.insert(key, lane);
+    Ok(lane)
+}
+
+fn category(kind: ActivityKind) -> &'static str {
+    match kind {
+        ActivityKind::Kernel => "kernel",
+        ActivityKind::Memcpy => "gpu_memcpy",
+        ActivityKind::Memset => "gpu_memset",
+        ActivityKind::Sync => "cuda_sync",
+        ActivityKind::Overhead => "overhead",
+    }
+}

@@ -1,0 +1,127 @@
+//! From what devices did to the frames of the spool.
+
+use super::nodes::SpoolNodes;
+use super::out::Out;
+use super::texts::Texts;
+use super::thread::Shared;
+use crate::control::CONTROL;
+use crate::device::{Joined, Site, Threads};
+use crate::losses;
+use marey_model::context::CAPTURED_AT;
+use marey_model::loss::LossCause;
+use marey_model::spool::{Activity, Detail, Frame, Shape};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+/// Writes activities.
+#[derive(Debug, Default)]
+pub(super) struct ActivityWriter {
+    shapes: HashMap<Shape, u32>,
+    next_shape: u32,
+    fresh: Vec<Shape>,
+    batch: Vec<Activity>,
+    batch_sessions: u64,
+}
+
+/// Shapes that are remembered. A program whose grids are ever new ones must not take more memory for
+/// it; a shape that was forgotten is written again.
+const MOST_SHAPES: usize = 1 << 16;
+
+/// Activities that become a frame.
+const MOST_IN_FRAME: usize = 4096;
+
+/// A place of a launch, as sessions see it: their bits, and thread and node in the spool.
+pub(super) type Place = (u64, Option<(u32, u32)>);
+
+impl ActivityWriter {
+    /// Takes an activity in, which was launched at these places.
+    pub(super) fn add(
+        &mut self,
+        joined: &Joined,
+        details: &[(Detail, u64)],
+        places: impl Iterator<Item = Place>,
+        shared: &mut Shared,
+    ) {
+        let shape = self.shape(joined, details, &mut shared.texts);
+        let activity = Activity {
+            shape,
+            start_nanos: shared.clock.nanos_at(joined.start_ticks),
+            duration_nanos: joined.duration_nanos,
+            bytes: joined.bytes,
+            correlation: joined.correlation,
+            launch: None,
+        };
+        for (sessions, launch) in places {
+            if sessions != self.batch_sessions || self.batch.len() >= MOST_IN_FRAME {
+                self.write(&mut shared.texts, &mut shared.out);
+                self.batch_sessions = sessions;
+            }
+            self.batch.push(Activity { launch, ..activity });
+        }
+    }
+
+    fn shape(&mut self, joined: &Joined, details: &[(Detail, u64)], texts: &mut Texts) -> u32 {
+        let shape = Shape {
+            kind: joined.kind,
+            name: texts.scope(joined.name),
+            device: joined.device,
+            stream: joined.stream,
+            details: details.to_vec(),
+        };
+        if let Some(&number) = self.shapes.get(&shape) {
+            return number;
+        }
+        if self.shapes.len() >= MOST_SHAPES {
+            self.shapes.clear();
+        }
+        self.fresh.push(shape.clone());
+        self.shapes.insert(shape, self.next_shape);
+        self.next_shape += 1;
+        self.next_shape - 1
+    }
+
+    /// Writes what waits, and before it what it names. The nodes that it names are written already.
+    pub(super) fn write(&mut self, texts: &mut Texts, out: &mut Out) {
+        let count = self.batch.len() as u64;
+        if count == 0 {
+            return;
+        }
+        if !out.has_room() {
+            losses::add(LossCause::Spool, count);
+            self.batch.clear();
+            return;
+        }
+        if let Some(strings) = texts.take_fresh() {
+            out.frame(&strings);
+        }
+        if !self.fresh.is_empty() {
+            let shapes = std::mem::take(&mut self.fresh);
+            out.frame(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
+        }
+        let activities = std::mem::take(&mut self.batch);
+        out.entries(&Frame::Activities { sessions: self.batch_sessions, activities }, count);
+    }
+}
+
+/// The sessions that see what nobody is known to have launched: all that keep events.
+pub(super) fn homeless() -> Place {
+    let traces = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
+    (traces, None)
+}
+
+/// Where kernels were captured, below the node that launched their graph.
+pub(super) fn below_site(
+    nodes: &mut SpoolNodes,
+    launch: u32,
+    site: u32,
+    sessions: u64,
+    texts: &mut Texts,
+) -> u32 {
+    let captured_at = nodes.scope_below(launch, crate::names::intern(CAPTURED_AT), texts);
+    let Some(Site { tree, shadow_node, python_node, .. }) = Threads::site(site) else {
+        return captured_at;
+    };
+    let is_python = sessions & !CONTROL.python.load(Ordering::Relaxed) == 0;
+    let node = if is_python { python_node } else { shadow_node };
+    nodes.path_below(captured_at, &tree.nodes, node, sessions, texts)
+}

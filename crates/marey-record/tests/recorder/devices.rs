@@ -1,0 +1,297 @@
+//! What devices did: under the place that launched it, in the phase of the launch, once.
+
+use crate::harness::{Role, Turn, look, look_at, on_thread, part, scope};
+use crate::spool::{Spool, spool_of};
+use marey_model::spool::{ActivityKind, Detail};
+use marey_record::device::{self, Activity, Decoder};
+use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
+use serde_json::{Value, json};
+
+/// Launches something under a number.
+fn launch(correlation: u32) {
+    api::launch_enter(correlation, api::intern("cuLaunchKernel"));
+    api::launch_exit(correlation);
+}
+
+fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
+    Activity {
+        kind: ActivityKind::Kernel,
+        name: api::intern(name),
+        device: 0,
+        stream: 7,
+        start_ticks: device::now().0,
+        duration_nanos: nanos,
+        bytes: 0,
+        correlation,
+        graph_node: 0,
+        details: &[],
+    }
+}
+
+/// The device tells of these.
+fn tell(activities: &[Activity]) {
+    let mut decoder = Decoder::default();
+    let mut batch = decoder.batch();
+    activities.iter().for_each(|activity| batch.add(activity));
+}
+
+#[test]
+fn kernels_are_below_the_place_that_launched_them() {
+    let turn = Turn::begin();
+    let session = turn.start("kernels");
+    scope("a", || {
+        launch(1);
+        launch(2);
+        scope("b", || launch(3));
+        on_thread("helper", || launch(4));
+    });
+    launch(5);
+    // In another order than they were launched in.
+    tell(&[3, 1, 5, 4, 2].map(|number| kernel(number, "k", 100 * u64::from(number))));
+    let profile = look(session);
+    assert_eq!(profile.number("a/k", "time (ns)"), 100 + 200 + 400);
+    assert_eq!(profile.number("a/k", "count"), 3);
+    assert_eq!(profile.number("a/k", "gpu_min (ns)"), 100);
+    assert_eq!(profile.number("a/k", "gpu_max (ns)"), 400);
+    assert_eq!(profile.metric("a/k", "device_id"), "0");
+    assert_eq!(profile.metric("a/k", "device_type"), "CUDA");
+    assert_eq!(profile.kind("a/k"), "kernel");
+    assert_eq!(profile.number("a/b/k", "time (ns)"), 300);
+    assert_eq!(profile.number("k", "time (ns)"), 500);
+    // Readers roll up what the root has.
+    assert_eq!(*profile.metric("", "time (ns)"), json!(0));
+    assert_eq!(*profile.metric("", "count"), json!(0));
+}
+
+#[test]
+fn a_launch_hook_names_the_kernel_and_a_state_stands_above_it() {
+    let turn = Turn::begin();
+    let session = turn.start("named");
+    let operator = api::intern("matmul <128>");
+    api::enter_state(api::intern("warm-up"));
+    scope("a", || {
+        api::enter_operator(operator);
+        launch(1);
+        api::exit_operator(operator);
+        launch(2);
+    });
+    api::exit_state();
+    tell(&[kernel(1, "matmul_kernel", 10), kernel(2, "plain", 20)]);
+    let profile = look(session);
+    assert_eq!(profile.number("a/warm-up/matmul <128>", "time (ns)"), 10);
+    assert_eq!(profile.number("a/warm-up/matmul <128>", "wall_count"), 1);
+    assert_eq!(profile.number("a/warm-up/plain", "time (ns)"), 20);
+    assert!(!profile.paths().iter().any(|path| path.contains("matmul_kernel")));
+}
+
+#[test]
+fn a_kernel_belongs_to_the_phase_of_its_launch_however_late_it_is() {
+    let turn = Turn::begin();
+    let session = turn.start("late");
+    scope("a", || launch(1));
+    api::advance_phase(session).unwrap();
+    scope("a", || launch(2));
+    assert!(!api::is_phase_complete(session, 0).unwrap(), "the first is still running");
+    tell(&[kernel(2, "k", 20)]);
+    assert!(!api::is_phase_complete(session, 0).unwrap());
+    tell(&[kernel(1, "k", 10)]);
+    assert!(api::is_phase_complete(session, 0).unwrap());
+    assert_eq!(look_at(session, 0).number("a/k", "time (ns)"), 10);
+    assert_eq!(look_at(session, 1).number("a/k", "time (ns)"), 20);
+    api::clear(session, 0, false).unwrap();
+    api::finalize(session, None).unwrap();
+    assert_eq!(turn.read("late.part_1.hatchet").number("a/k", "time (ns)"), 20);
+}
+
+#[test]
+fn a_session_sees_what_was_launched_while_it_was_active() {
+    let turn = Turn::begin();
+    let first = turn.start("first");
+    scope("a", || launch(1));
+    let second = turn.start("second");
+    scope("b", || launch(2));
+    api::deactivate(first).unwrap();
+    scope("c", || launch(3));
+    api::deactivate(second).unwrap();
+    scope("d", || launch(4));
+    tell(&[1, 2, 3, 4].map(|number| kernel(number, "k", u64::from(number))));
+    let times = |session| {
+        let profile = look(session);
+        ["a/k", "b/k", "c/k", "d/k"].map(|path| {
+            profile.nodes.get(path).map(|node| node["metrics"]["time (ns)"].as_u64().unwrap())
+        })
+    };
+    assert_eq!(times(first), [Some(1), Some(2), None, None]);
+    assert_eq!(times(second), [None, Some(2), Some(3), None]);
+    // What no session saw is no loss.
+    assert_eq!(look(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 0);
+    tell(&[kernel(99, "of nobody", 1)]);
+    assert_eq!(look(first).nodes[""]["marey"]["losses"]["unmatched_activities"], 1);
+}
+
+#[test]
+fn a_node_has_one_device() {
+    let turn = Turn::begin();
+    let session = turn.start("devices");
+    device::announce(device::DeviceInfo {
+        number: 1,
+        device_type: "CUDA".to_owned(),
+        arch: "90".to_owned(),
+        name: "NVIDIA H200".to_owned(),
+        bus_width_bits: 6144,
+        clock_khz: 1_980_000,
+        memory_clock_khz: 2_619_000,
+        multiprocessors: 132,
+        properties: Vec::new(),
+    });
+    scope("a", || (1..=4).for_each(launch));
+    let on = |number: u32, device| Activity { device, ..kernel(number, "k", u64::from(number)) };
+    tell(&[on(1, 1), on(2, 0), on(3, 1), on(4, 0)]);
+    let json: Value = {
+        let bytes = api::get_data(session, 0, Format::Hatchet).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    let kernels = json[0]["children"][0]["children"].as_array().unwrap();
+    let seen: Vec<_> = kernels
+        .iter()
+        .map(|node| {
+            let metrics = &node["metrics"];
+            (metrics["device_id"].as_str().unwrap(), metrics["time (ns)"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(seen, [("1", 1 + 3), ("0", 2 + 4)]);
+    assert_eq!(
+        json[1]["CUDA"]["1"],
+        json!({
+            "arch": "90", "bus_width": 6144, "clock_rate": 1_980_000,
+            "memory_clock_rate": 2_619_000, "num_sms": 132,
+        })
+    );
+}
+
+#[test]
+fn kernels_of_a_graph_are_where_they_were_captured() {
+    let turn = Turn::begin();
+    let session = turn.start("graph");
+    let call = api::intern("cuLaunchKernel");
+    scope("capture", || {
+        scope("layer", || {
+            api::launch_enter(1, call);
+            device::captured(70);
+            api::launch_exit(1);
+        });
+        let operator = api::intern("fused");
+        api::enter_operator(operator);
+        api::launch_enter(2, call);
+        device::captured(71);
+        api::launch_exit(2);
+        api::exit_operator(operator);
+    });
+    device::cloned(70, 170);
+    device::cloned(71, 171);
+    scope("replay", || (3..=4).for_each(launch));
+    let of_graph = |number, name, graph_node| Activity { graph_node, ..kernel(number, name, 5) };
+    tell(&[
+        of_graph(3, "k", 170),
+        of_graph(3, "raw", 171),
+        of_graph(3, "unknown", 999),
+        of_graph(4, "k", 170),
+    ]);
+    let profile = look(session);
+    assert_eq!(profile.number("replay/<captured_at>/capture/layer/k", "count"), 2);
+    assert_eq!(profile.number("replay/<captured_at>/capture/fused", "time (ns)"), 5);
+    assert_eq!(profile.number("replay/unknown", "time (ns)"), 5);
+}
+
+#[test]
+fn python_sessions_have_their_own_paths() {
+    let turn = Turn::begin();
+    let shadow = turn.start("shadow");
+    let options = SessionOptions { context: ContextSource::Python, ..turn.options("python") };
+    let python = api::start(&options).unwrap();
+    scope("a", || launch(1));
+    tell(&[kernel(1, "k", 9)]);
+    assert_eq!(look(shadow).number("a/k", "time (ns)"), 9);
+    assert_eq!(look(python).number("a/k", "time (ns)"), 9);
+}
+
+#[test]
+fn many_short_threads_lose_nothing() {
+    let turn = Turn::begin();
+    let session = turn.start("threads");
+    const THREADS: u32 = 2000;
+    let mut decoder = Decoder::default();
+    scope("a", || {
+        for number in 1..=THREADS {
+            on_thread("short", move || launch(number));
+            // The device is some threads behind.
+            if number > 10 {
+                decoder.batch().add(&kernel(number - 10, "k", 1));
+            }
+        }
+    });
+    (THREADS - 9..=THREADS).for_each(|number| decoder.batch().add(&kernel(number, "k", 1)));
+    assert_eq!(look(session).number("a/k", "count"), u64::from(THREADS));
+}
+
+#[test]
+fn a_trace_holds_launches_and_activities() {
+    const TEST: &str = "devices::a_trace_holds_launches_and_activities";
+    if let Some((_, folder)) = part() {
+        let name = folder.join("trace");
+        let options = SessionOptions {
+            format: Format::ChromeTrace,
+            ..SessionOptions::named(name.to_str().unwrap())
+        };
+        let session = api::start(&options).unwrap();
+        device::note("gpu", "a \"script\"");
+        scope("a", || {
+            launch(u32::MAX);
+            api::enter(api::intern("b"), NodeKind::Scope);
+            api::exit(api::intern("b"));
+            launch(8);
+        });
+        let details = [(Detail::GridX, 12), (Detail::Registers, 32)];
+        tell(&[
+            Activity { details: &details, ..kernel(u32::MAX, "k", 1000) },
+            Activity { kind: ActivityKind::Memcpy, bytes: 4096, ..kernel(8, "Memcpy HtoD", 50) },
+            kernel(77, "of nobody", 1),
+        ]);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[("MAREY_KEEP_SPOOL", "1")]);
+    let spool = Spool::read(&spool_of(&turn.path("trace")));
+    assert_eq!(spool.left(0, 0), ["a/cuLaunchKernel", "a/b", "a/cuLaunchKernel", "a"]);
+    assert_eq!(spool.threads[&0].launches, [(0, u32::MAX), (2, 8)]);
+    let activities: Vec<_> = spool
+        .activities
+        .iter()
+        .map(|(name, launch, activity, sessions)| {
+            let launch = launch.as_deref().unwrap_or("?");
+            (name.as_str(), launch, activity.duration_nanos, activity.bytes, *sessions)
+        })
+        .collect();
+    assert_eq!(
+        activities,
+        [("k", "a", 1000, 0, 1), ("Memcpy HtoD", "a", 50, 4096, 1), ("of nobody", "?", 1, 0, 1)]
+    );
+    assert_eq!(spool.notes["gpu"], "\"a \\\"script\\\"\"");
+
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(turn.path("trace.chrome_trace")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let kernel = events.iter().find(|event| event["cat"] == "kernel").unwrap();
+    assert_eq!(kernel["args"]["call_stack"], json!(["ROOT", "a", "k"]));
+    assert_eq!((&kernel["dur"], &kernel["tid"]), (&json!(1.0), &json!(200_007)));
+    // A device may be ahead of the thread that launched.
+    let mut flows: Vec<_> = events
+        .iter()
+        .filter(|event| event["cat"] == "flow")
+        .map(|event| (event["ph"].as_str().unwrap(), event["id"].as_u64().unwrap()))
+        .collect();
+    flows.sort_unstable();
+    let numbers = [8, u64::from(u32::MAX)];
+    assert_eq!(flows, [("f", numbers[0]), ("f", numbers[1]), ("s", numbers[0]), ("s", numbers[1])]);
+}
