@@ -82,6 +82,10 @@ macro_rules! functions {
         }
 
         impl $table {
+            /// The names of those that there must be.
+            #[cfg(test)]
+            pub(super) const NEEDED: &[&std::ffi::CStr] = &[$($symbol),+];
+
             /// Those of a library, or the first that it must have and has not.
             #[expect(unsafe_code, reason = "the address of a function becomes a function")]
             pub(super) fn of(library: $crate::cupti::dl::Loaded) -> Result<Self, &'static str> {

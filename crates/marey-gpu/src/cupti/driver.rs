@@ -241,3 +241,114 @@ fn number(
         code => Err(Unavailable::DriverFailed { call, code }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::compiled;
+    use super::super::unavailable::Step;
+    use super::*;
+
+    /// A driver of which `source` defines some functions, and whether it loads.
+    fn driver(source: &str) -> Result<Driver, Unavailable> {
+        let root = tempfile::tempdir().unwrap();
+        let path =
+            compiled::library(&root.path().join("libcuda.so"), DriverFunctions::NEEDED, source);
+        Driver::load(path.to_str().unwrap())
+    }
+
+    const ONE_DEVICE: &str = "unsigned cuDeviceGetCount(int *count) { *count = 1; return 0; }\n";
+
+    #[test]
+    fn each_step_has_its_refusal() {
+        let refusal = |source| driver(source).map(|it| it.version).unwrap_err();
+        let told = |error: &Unavailable| (error.step(), error.code(), error.code_name());
+
+        let missing = Driver::load("/nowhere/libcuda.so.1").unwrap_err();
+        assert_eq!(told(&missing), (Step::Driver, None, None));
+        assert!(missing.to_string().contains("/nowhere/libcuda.so.1"), "{missing}");
+
+        let mismatch = refusal("unsigned cuInit(unsigned flags) { return 803; }");
+        assert_eq!(
+            told(&mismatch),
+            (Step::Init, Some(803), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"))
+        );
+        assert!(mismatch.hint().contains("restart the machine"));
+
+        let none = refusal("unsigned cuInit(unsigned flags) { return 100; }");
+        assert_eq!(told(&none), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
+        let hidden = refusal("unsigned cuDeviceGetCount(int *count) { *count = 0; return 0; }");
+        assert_eq!((told(&hidden), hidden.hint()), ((Step::Device, None, None), none.hint()));
+
+        let versionless =
+            refusal(&format!("{ONE_DEVICE} unsigned cuDriverGetVersion(int *v) {{ return 999; }}"));
+        assert_eq!(
+            versionless.to_string(),
+            "`cuDriverGetVersion` of the NVIDIA driver gave 999 (CUDA_ERROR_UNKNOWN)"
+        );
+    }
+
+    #[test]
+    fn a_device_has_the_figures_of_its_attributes() {
+        let source = format!(
+            "{ONE_DEVICE}
+            unsigned cuDriverGetVersion(int *version) {{ *version = 13000; return 0; }}
+            unsigned cuDeviceGet(int *device, int ordinal) {{ *device = 7; return ordinal ? 101 : 0; }}
+            unsigned cuDeviceGetAttribute(int *value, unsigned which, int device) {{
+                switch (which) {{
+                    case 13: *value = 1980000; break;
+                    case 16: *value = 132; break;
+                    case 36: *value = 2619000; break;
+                    case 37: *value = 6144; break;
+                    case 75: *value = 9; break;
+                    case 76: *value = 0; break;
+                }}
+                return device == 7 ? 0 : 101;
+            }}
+            unsigned cuDeviceGetName(char *name, int bytes, int device) {{
+                const char text[] = \"NVIDIA H200\";
+                for (int at = 0; at < sizeof text && at < bytes; ++at) name[at] = text[at];
+                return 0;
+            }}
+            unsigned cuDeviceGetUuid_v2(unsigned char *uuid, int device) {{
+                for (int at = 0; at < 16; ++at) uuid[at] = at;
+                return 0;
+            }}
+            unsigned cuDeviceTotalMem_v2(unsigned long *bytes, int device) {{ *bytes = 150121545728; return 0; }}"
+        );
+        let driver = driver(&source).unwrap();
+        assert_eq!((driver.cuda_major(), driver.device_count), (13, 1));
+        let expected = Device {
+            ordinal: 0,
+            name: "NVIDIA H200".to_owned(),
+            uuid: "00010203-0405-0607-0809-0a0b0c0d0e0f".to_owned(),
+            arch: 90,
+            bus_width: 6144,
+            clock_rate: 1_980_000,
+            memory_clock_rate: 2_619_000,
+            num_sms: 132,
+            total_memory: 150_121_545_728,
+        };
+        assert_eq!(driver.devices().collect::<Vec<_>>(), [expected]);
+        assert_eq!(driver.device(1), None);
+    }
+
+    #[test]
+    fn what_the_driver_does_not_say_is_left_empty() {
+        let device = driver(ONE_DEVICE).unwrap().device(0).unwrap();
+        assert_eq!(device, Device::default());
+    }
+
+    #[test]
+    fn only_a_thread_with_a_context_waits() {
+        let with_context = |has_context: bool| {
+            let context = if has_context { "(void *)8" } else { "0" };
+            driver(&format!(
+                "{ONE_DEVICE} unsigned cuCtxGetCurrent(void **context) {{ *context = {context}; return 0; }}
+                unsigned cuCtxSynchronize(void) {{ return 719; }}"
+            ))
+            .unwrap()
+            .synchronize()
+        };
+        assert_eq!((with_context(false), with_context(true)), (Ok(()), Err(719)));
+    }
+}

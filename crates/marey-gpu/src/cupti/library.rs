@@ -32,7 +32,7 @@ pub struct Candidate {
     pub path: PathBuf,
     /// How it was found.
     pub source: Source,
-    /// Its version, if it could be asked.
+    /// Its version, where there is a driver: without one libcupti 13.2 overflows the stack when asked.
     pub api_version: Option<u32>,
     /// Why it cannot be used; the first that can is.
     pub refusal: Option<Refusal>,
@@ -79,11 +79,12 @@ pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
 }
 
 fn probe(hints: &Hints) -> Result<Library, Unavailable> {
-    choose(hints, Driver::get()?.cuda_major())
+    let driver_major = Driver::get()?.cuda_major();
+    choose(places(hints, driver_major), hints.named.as_deref(), driver_major)
 }
 
-/// Every libcupti there is, in the order in which one is taken. It loads each to ask its version, so
-/// it is for a process that is not profiled.
+/// Every libcupti there is, in the order in which one is taken. It loads each, so it is for a process
+/// that is not profiled.
 pub fn find(hints: &Hints) -> Vec<Candidate> {
     let driver_major = Driver::get().ok().map(Driver::cuda_major);
     let places = places(hints, driver_major.unwrap_or(NEWEST_KNOWN_MAJOR));
@@ -93,24 +94,32 @@ pub fn find(hints: &Hints) -> Vec<Candidate> {
 /// Up to which version the loader is asked for one where no driver says it.
 const NEWEST_KNOWN_MAJOR: u32 = 13;
 
-fn choose(hints: &Hints, driver_major: u32) -> Result<Library, Unavailable> {
+/// The first that can be used.
+fn choose(
+    places: Vec<Place>,
+    named: Option<&Path>,
+    driver_major: u32,
+) -> Result<Library, Unavailable> {
     let mut refused = Vec::new();
-    for place in places(hints, driver_major) {
-        match load(&place, Some(driver_major)) {
+    for place in places {
+        match load(&place, driver_major) {
             Ok(library) => return Ok(library),
             Err(refusal) => refused.extend(candidate(&place, refusal)),
         }
     }
-    let Some(named) = &hints.named else { return Err(Unavailable::NoLibrary(refused)) };
+    let Some(named) = named else { return Err(Unavailable::NoLibrary(refused)) };
     let reason = refused.into_iter().find_map(|one| one.refusal).unwrap_or(Refusal::Missing);
-    Err(Unavailable::Named { path: named.clone(), reason })
+    Err(Unavailable::Named { path: named.to_owned(), reason })
 }
 
 fn examine(place: &Place, driver_major: Option<u32>) -> Option<Candidate> {
-    match load(place, driver_major) {
-        Ok(Library { path, source, api_version, .. }) => {
-            Some(Candidate { path, source, api_version: Some(api_version), refusal: None })
-        }
+    let source = place.source;
+    let examined = match driver_major {
+        Some(driver) => load(place, driver).map(|one| (one.path, Some(one.api_version))),
+        None => load_functions(place).map(|(path, _)| (path, None)),
+    };
+    match examined {
+        Ok((path, api_version)) => Some(Candidate { path, source, api_version, refusal: None }),
         Err(refusal) => candidate(place, refusal),
     }
 }
@@ -130,43 +139,166 @@ fn candidate(place: &Place, refusal: Refusal) -> Option<Candidate> {
     })
 }
 
-fn load(place: &Place, driver_major: Option<u32>) -> Result<Library, Refusal> {
+fn load(place: &Place, driver_major: u32) -> Result<Library, Refusal> {
     if let Some(major) = major_in_name(&place.path) {
         check_major(major, driver_major)?;
     }
-    let library = load_file(place)?;
-    let functions = Functions::of(library).map_err(Refusal::Incomplete)?;
+    let (path, functions) = load_functions(place)?;
     let api_version = version_of(&functions)?;
     if api_version < OLDEST_API {
         return Err(Refusal::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
-    let path = file_of(functions.get_version as *const _).unwrap_or_else(|| place.path.clone());
     Ok(Library { path, source: place.source, api_version, functions })
+}
+
+fn load_functions(place: &Place) -> Result<(PathBuf, Functions), Refusal> {
+    let library = load_file(place)?;
+    let functions = Functions::of(library).map_err(Refusal::Incomplete)?;
+    let path = file_of(functions.get_version as *const _);
+    Ok((path.unwrap_or_else(|| place.path.clone()), functions))
 }
 
 fn load_file(place: &Place) -> Result<Loaded, Refusal> {
     match place.source {
-        // What is mapped and not a library of the process, such as a file that was deleted, is none.
+        // What is mapped and no library of the process, such as a file that was deleted, is none.
         Source::Loaded => Loaded::already(&place.path).ok_or(Refusal::Missing),
-        Source::Named if !Path::exists(&place.path) => Err(Refusal::Missing),
+        Source::Named if !place.path.exists() => Err(Refusal::Missing),
         _ => Loaded::open(&place.path).map_err(Refusal::NotLoadable),
     }
 }
 
-fn check_major(major: u32, driver_major: Option<u32>) -> Result<(), Refusal> {
-    match driver_major {
-        Some(driver) if major > driver => Err(Refusal::NewerThanDriver { major, driver }),
-        _ => Ok(()),
-    }
+fn check_major(major: u32, driver: u32) -> Result<(), Refusal> {
+    if major > driver { Err(Refusal::NewerThanDriver { major, driver }) } else { Ok(()) }
 }
 
 #[expect(unsafe_code, reason = "a call of the library")]
 fn version_of(functions: &Functions) -> Result<u32, Refusal> {
     let mut version = 0;
-    // SAFETY: may be called at any time, and the version can be written.
+    // SAFETY: there is a driver, and the version can be written.
     match unsafe { (functions.get_version)(&raw mut version) } {
         result::SUCCESS => Ok(version),
         code => Err(Refusal::NoVersion { code }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compiled;
+    use super::*;
+
+    /// Makes a libcupti that gives this code and version.
+    fn cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
+        let source = format!(
+            "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return {code}; }}"
+        );
+        compiled::library(path.as_ref(), Functions::NEEDED, &source)
+    }
+
+    fn in_site(site: &Path) -> Hints {
+        Hints { python_paths: vec![site.to_owned()], ..Hints::default() }
+    }
+
+    /// What is chosen of the packages in a folder. What the process has loaded by other tests is left out.
+    fn chosen_in(site: &Path, driver_major: u32) -> Result<Library, Unavailable> {
+        let mut places = places(&in_site(site), driver_major);
+        places.retain(|place| place.path.starts_with(site));
+        choose(places, None, driver_major)
+    }
+
+    fn chosen_as_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
+        let hints = Hints { named: Some(path.to_owned()), ..Hints::default() };
+        choose(places(&hints, driver_major), Some(path), driver_major)
+    }
+
+    #[test]
+    fn the_first_that_suits_the_driver_is_taken_and_the_others_say_why_not() {
+        let root = tempfile::tempdir().unwrap();
+        let nvidia = root.path().join("nvidia");
+        let newer = nvidia.join("cu13/lib/libcupti.so.13");
+        let old = cupti(nvidia.join("cu12/lib/libcupti.so.12"), 0, 28);
+        std::fs::create_dir_all(newer.parent().unwrap()).unwrap();
+        // Not even loaded: its name says enough.
+        std::fs::write(&newer, "no library").unwrap();
+
+        let library = chosen_in(root.path(), 12).unwrap();
+        assert_eq!((&library.path, library.source, library.api_version), (&old, Source::Wheel, 28));
+
+        let refused = chosen_in(root.path(), 13).map(|library| library.path);
+        assert_eq!(refused, Ok(old), "what cannot be loaded is passed over");
+    }
+
+    #[test]
+    fn a_copy_that_the_process_has_comes_first() {
+        let root = tempfile::tempdir().unwrap();
+        let wheel = cupti(root.path().join("nvidia/cu12/lib/libcupti.so.12"), 0, 24);
+        let loaded = cupti(root.path().join("elsewhere/libcupti.so.12"), 0, 26);
+        let hints = in_site(root.path());
+        let found = |path: &Path| {
+            places(&hints, 12)
+                .into_iter()
+                .find(|place| place.path == path)
+                .map(|place| place.source)
+        };
+        assert_eq!((found(&loaded), found(&wheel)), (None, Some(Source::Wheel)));
+        Loaded::open(&loaded).unwrap();
+        assert_eq!((found(&loaded), found(&wheel)), (Some(Source::Loaded), Some(Source::Wheel)));
+        let order = places(&hints, 12);
+        let at = |path: &Path| order.iter().position(|place| place.path == path);
+        assert!(at(&loaded) < at(&wheel));
+        let place = Place { path: loaded.clone(), source: Source::Loaded };
+        assert_eq!(load(&place, 12).unwrap().path, loaded);
+    }
+
+    #[test]
+    fn what_the_user_names_is_used_or_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let good = cupti(root.path().join("good/libcupti.so"), 0, 26);
+        assert_eq!(chosen_as_named(&good, 12).unwrap().path, good);
+        assert_eq!(chosen_as_named(good.parent().unwrap(), 12).unwrap().path, good);
+
+        let reason = |path: &Path, driver| match chosen_as_named(path, driver) {
+            Err(Unavailable::Named { path: named, reason }) if named == path => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason(&root.path().join("nothing"), 12), Refusal::Missing);
+        let empty = root.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        assert_eq!(reason(&empty, 12), Refusal::Missing);
+        let text = root.path().join("libcupti.so");
+        std::fs::write(&text, "no library").unwrap();
+        assert!(matches!(reason(&text, 12), Refusal::NotLoadable(_)));
+        let few = compiled::library(&root.path().join("few.so"), &[c"cuptiGetVersion"], "");
+        assert_eq!(reason(&few, 12), Refusal::Incomplete("cuptiSubscribe"));
+        let ancient = cupti(root.path().join("ancient.so"), 0, 17);
+        assert_eq!(reason(&ancient, 12), Refusal::TooOld(17));
+        let silent = cupti(root.path().join("silent.so"), 999, 0);
+        assert_eq!(reason(&silent, 12), Refusal::NoVersion { code: 999 });
+        let newer = cupti(root.path().join("newer.so"), 0, 130_001);
+        assert_eq!(reason(&newer, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
+        let newer_by_name = root.path().join("libcupti.so.13");
+        std::fs::write(&newer_by_name, "no library").unwrap();
+        assert_eq!(reason(&newer_by_name, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
+    }
+
+    #[test]
+    fn a_refusal_names_the_thing_the_place_and_the_mend() {
+        let root = tempfile::tempdir().unwrap();
+        let silent = cupti(root.path().join("libcupti.so"), 15, 0);
+        let error = chosen_as_named(&silent, 13).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "MAREY_CUPTI_LIB names {}: `cuptiGetVersion` gave 15 (CUPTI_ERROR_NOT_INITIALIZED)",
+                silent.display()
+            )
+        );
+        assert!(error.hint().contains("unset it"));
+
+        let path = root.path().join("site/nvidia/cu12/lib/libcupti.so.12");
+        cupti(&path, 0, 17);
+        let error = chosen_in(&root.path().join("site"), 12).unwrap_err().to_string();
+        let expected = format!("{}: its API version is 17", path.display());
+        assert!(error.contains(&expected), "{error}");
     }
 }

@@ -2,8 +2,13 @@
 //!
 //! [`abi`]: what the interface looks like. [`library`]: finding and loading it, by [`search`], after
 //! the [`driver`]. [`unavailable`]: why it cannot be had.
+//!
+//! No function of libcupti is called before the driver is known to work: most versions only give an
+//! error then, but 13.2 calls itself until the stack is full.
 
 pub mod abi;
+#[cfg(test)]
+mod compiled;
 mod dl;
 pub mod driver;
 pub mod driver_error;

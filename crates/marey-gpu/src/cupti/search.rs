@@ -174,3 +174,122 @@ fn each_once(places: Vec<Place>) -> Vec<Place> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// Empty files at these paths of a new folder.
+    fn files(paths: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for path in paths {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    /// What is found below a folder, without its path, and how. What this machine has elsewhere is left out.
+    fn found(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
+        let below = |place: Place| {
+            let path = place.path.strip_prefix(root).ok()?;
+            Some((place.source, path.to_str().unwrap().to_owned()))
+        };
+        places(hints, 13).into_iter().filter_map(below).collect()
+    }
+
+    #[test]
+    fn wheels_come_before_triton_and_triton_before_the_toolkit_the_newest_first() {
+        let root = files(&[
+            "cuda/extras/CUPTI/lib64/libcupti.so.12",
+            "cuda/lib64/libcupti.so",
+            "site/triton/backends/nvidia/lib/cupti/libcupti.so",
+            "site/triton/backends/nvidia/lib/cupti/libcupti.so.2025.1.1",
+            "site/triton/backends/nvidia/lib/cupti-blackwell/libcupti.so.13",
+            "site/nvidia/cuda_cupti/lib/libcupti.so.12",
+            "site/nvidia/cu9/lib/libcupti.so.9",
+            "site/nvidia/cu13/lib/libcupti.so.13",
+            "site/nvidia/cu13/lib/libcupti_static.so",
+            "site/nvidia/cublas/lib/libcupti.so.13",
+            "user/nvidia/cu13/lib/libcupti.so.13",
+        ]);
+        let hints = Hints {
+            named: None,
+            python_paths: vec![root.path().join("site"), root.path().join("user")],
+            cuda_homes: vec![root.path().join("cuda")],
+        };
+        let expected = [
+            (Source::Wheel, "site/nvidia/cu13/lib/libcupti.so.13"),
+            (Source::Wheel, "site/nvidia/cu9/lib/libcupti.so.9"),
+            (Source::Wheel, "site/nvidia/cuda_cupti/lib/libcupti.so.12"),
+            (Source::Wheel, "user/nvidia/cu13/lib/libcupti.so.13"),
+            (Source::Triton, "site/triton/backends/nvidia/lib/cupti/libcupti.so"),
+            (Source::Triton, "site/triton/backends/nvidia/lib/cupti-blackwell/libcupti.so.13"),
+            (Source::Toolkit, "cuda/extras/CUPTI/lib64/libcupti.so.12"),
+            (Source::Toolkit, "cuda/lib64/libcupti.so"),
+        ]
+        .map(|(source, path)| (source, path.to_owned()));
+        assert_eq!(found(root.path(), &hints), expected);
+    }
+
+    #[test]
+    fn the_loader_is_asked_last_and_for_no_newer_version_than_the_drivers() {
+        let names = |newest_major| -> Vec<PathBuf> {
+            places(&Hints::default(), newest_major)
+                .into_iter()
+                .skip_while(|place| place.source != Source::Loader)
+                .map(|place| place.path)
+                .collect()
+        };
+        assert_eq!(names(12), ["libcupti.so.12", "libcupti.so"].map(PathBuf::from));
+        assert_eq!(names(13).len(), 3);
+    }
+
+    #[test]
+    fn what_the_user_names_is_the_only_place() {
+        let root = files(&[
+            "cupti/libcupti.so",
+            "cupti/libcupti.so.13",
+            "site/nvidia/cu13/lib/libcupti.so.13",
+        ]);
+        let python_paths = vec![root.path().join("site")];
+        let named = |path: &str| {
+            let named = Some(root.path().join(path));
+            let hints = Hints { named, python_paths: python_paths.clone(), ..Hints::default() };
+            found(root.path(), &hints)
+        };
+        let place = |path: &str| (Source::Named, path.to_owned());
+        assert_eq!(named("cupti"), [place("cupti/libcupti.so.13"), place("cupti/libcupti.so")]);
+        assert_eq!(named("cupti/libcupti.so"), [place("cupti/libcupti.so")]);
+        assert_eq!(named("nothing"), [place("nothing")]);
+        assert_eq!(named("site"), []);
+    }
+
+    #[test]
+    fn a_file_with_two_names_is_one_place() {
+        let root = files(&["cuda/lib64/libcupti.so.12"]);
+        symlink("libcupti.so.12", root.path().join("cuda/lib64/libcupti.so")).unwrap();
+        let hints = Hints { cuda_homes: vec![root.path().join("cuda")], ..Hints::default() };
+        assert_eq!(
+            found(root.path(), &hints),
+            [(Source::Toolkit, "cuda/lib64/libcupti.so.12".to_owned())]
+        );
+    }
+
+    #[test]
+    fn mapped_libraries_are_found_by_their_lines() {
+        let maps = "\
+7f0000000000-7f0000001000 r-xp 00000000 08:01 11 /opt/with space/libcupti.so.2025.1.1
+7f0000001000-7f0000002000 rw-p 00001000 08:01 11 /opt/with space/libcupti.so.2025.1.1
+7f0000002000-7f0000003000 r-xp 00000000 08:01 12 /opt/lib/libcuptihelper.so
+7f0000003000-7f0000004000 r-xp 00000000 08:01 13 /opt/lib/libcupti.so.13
+7f0000004000-7f0000005000 rw-p 00000000 00:00 0 [heap]
+7f0000005000-7f0000006000 rw-p 00000000 00:00 0
+";
+        let expected = ["/opt/lib/libcupti.so.13", "/opt/with space/libcupti.so.2025.1.1"];
+        assert_eq!(in_maps(maps), expected.map(PathBuf::from));
+    }
+}
