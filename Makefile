@@ -151,6 +151,8 @@ $(STAMPS)/mypy: $(PACKAGE) $(TESTS) | $(VENV_READY)
 	$(stamp)
 
 # cargo-nextest runs no documentation tests.
+# Libraries of NVIDIA's wheels are looked for where the peers are installed.
+$(STAMPS)/cargo-test: export MAREY_TEST_PYTHON := $(abspath $(PY))
 $(STAMPS)/cargo-test: $(RUST)
 	@mkdir -p $(STAMPS)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \

@@ -34,6 +34,8 @@ pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
 pub const COLLECT: &str = "MAREY_COLLECT";
+/// The libcupti that is used.
+pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
 /// Every variable.
 pub const ALL: [EnvVar; 11] = [
@@ -91,6 +93,11 @@ pub const ALL: [EnvVar; 11] = [
         name: COLLECT,
         default: "1",
         doc: "`0` (or the empty value) leaves a run of traces uncollected when the program ends: its tables are then made when it is opened.",
+    },
+    EnvVar {
+        name: CUPTI_LIB,
+        default: "the first that suits the driver: loaded already, of NVIDIA's wheels, of Triton, of the CUDA toolkit, of the loader",
+        doc: "The libcupti by which activities of NVIDIA devices are recorded: the file, or its folder. One that cannot be used is an error; no other is looked for.",
     },
 ];
 

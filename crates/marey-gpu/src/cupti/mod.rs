@@ -1,1 +1,18 @@
 //! NVIDIA: CUPTI, the interface through which the driver tells of launches and activities.
+//!
+//! [`abi`]: what the interface looks like. [`library`]: finding and loading it, by [`search`], after
+//! the [`driver`]. [`unavailable`]: why it cannot be had.
+//!
+//! No function of libcupti is called before the driver is known to work: most versions only give an
+//! error then, but 13.2 calls itself until the stack is full.
+
+pub mod abi;
+#[cfg(test)]
+mod compiled;
+mod dl;
+pub mod driver;
+pub mod driver_error;
+pub mod functions;
+pub mod library;
+pub mod search;
+pub mod unavailable;

@@ -1,0 +1,48 @@
+//! The libcupti of the wheels that are installed here, without asking for a device.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use marey_gpu::cupti::driver::Driver;
+use marey_gpu::cupti::library::{Refusal, find, open};
+use marey_gpu::cupti::search::{Hints, Source};
+use marey_gpu::cupti::unavailable::Step;
+
+/// The folders of the interpreter that the tests use, in which packages may lie.
+fn python_paths() -> Vec<PathBuf> {
+    let python = std::env::var_os("MAREY_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = "import sys; print('\\n'.join(sys.path))";
+    let output = Command::new(python).args(["-c", script]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default().lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()
+}
+
+#[test]
+fn the_library_of_a_wheel_is_found_and_refused_for_want_of_a_device_alone() {
+    let hints = Hints { python_paths: python_paths(), ..Hints::default() };
+    let found = find(&hints);
+    if !found.iter().any(|one| matches!(one.source, Source::Wheel | Source::Triton)) {
+        eprintln!(
+            "skipped: the interpreter has no wheel with a libcupti; set MAREY_TEST_PYTHON to one that has"
+        );
+        return;
+    }
+    for one in &found {
+        assert!(one.path.is_file(), "{one:?}");
+        assert!(!matches!(one.refusal, Some(Refusal::Incomplete(_))), "{one:?}");
+    }
+
+    match (Driver::get(), open(&hints)) {
+        (Ok(_), Ok(library)) => {
+            let taken = found.iter().find(|one| one.refusal.is_none()).expect("one can be used");
+            assert_eq!(Some(library.api_version), taken.api_version);
+        }
+        (Err(no_driver), Err(refusal)) => {
+            assert_eq!(no_driver, refusal);
+            assert!(refusal.step() < Step::Library, "{refusal}");
+            assert!(!refusal.hint().is_empty());
+            assert!(found.iter().all(|one| one.api_version.is_none()), "asked without a driver");
+        }
+        other => panic!("a driver without a libcupti, or the other way round: {other:?}"),
+    }
+}
