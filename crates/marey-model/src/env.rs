@@ -33,8 +33,13 @@ pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
 pub const COLLECT: &str = "MAREY_COLLECT";
 
+/// Path of NVML.
+pub const NVML_LIB: &str = "MAREY_NVML_LIB";
+/// Milliseconds between two readings of the counters of devices.
+pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
+
 /// Every variable.
-pub const ALL: [EnvVar; 10] = [
+pub const ALL: [EnvVar; 12] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -84,6 +89,16 @@ pub const ALL: [EnvVar; 10] = [
         name: COLLECT,
         default: "1",
         doc: "`0` (or the empty value) leaves a run of traces uncollected when the program ends: its tables are then made when it is opened.",
+    },
+    EnvVar {
+        name: NVML_LIB,
+        default: "`libnvidia-ml.so.1`, as the system finds it",
+        doc: "Path of NVIDIA's management library, from which traces have the counters of devices.",
+    },
+    EnvVar {
+        name: NVML_PERIOD_MS,
+        default: "100",
+        doc: "Milliseconds between two readings of the counters of devices, at least 10. `0` reads none.",
     },
 ];
 

@@ -98,6 +98,7 @@ pub use self::{
     error::Error,
     output::Format,
     session::{SessionId, SessionOptions},
+    worker::{STOP, Worker},
 };
 #[cfg(not(loom))]
 pub use marey_model::context::{ContextSource, NodeKind};

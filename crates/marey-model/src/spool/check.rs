@@ -37,6 +37,9 @@ impl Check {
                 self.uses(*thread, values.iter().map(|value| value.node))?;
                 values.iter().try_for_each(|value| self.text(value.metric))
             }
+            Frame::Counters(counters) => {
+                counters.iter().try_for_each(|counter| self.text(counter.name))
+            }
             Frame::Open { thread, spans } => self.uses(*thread, spans.iter().map(|span| span.0)),
             Frame::End => {
                 self.ended = true;

@@ -6,7 +6,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+use marey_model::spool::{Counter, Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -89,6 +89,13 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
                 flushing_nanos: 7,
             }),
             &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
+        ),
+        (
+            Frame::Counters(vec![
+                Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
+                Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
+            ]),
+            &[16, 2, 9, 6, 1, 0, 0, 2, 0, 0xBF, 0xE0, 3],
         ),
     ] {
         let mut bytes = Vec::new();
@@ -212,6 +219,8 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
     let value = (defined.ids(), times(), defined.ids(), metric_values())
         .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
     let open = vec((defined.ids(), times()), 0..10);
+    let counter = (times(), defined.ids(), of(any::<u32>()), any::<f64>())
+        .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
     let loss = (select(LossCause::ALL.to_vec()), numbers());
     prop_oneof![
         processes().prop_map(Frame::Process),
@@ -235,6 +244,7 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
                 time_nanos
             }
         ),
+        vec(counter, 0..20).prop_map(Frame::Counters),
         vec(loss, 0..10).prop_map(Frame::Losses),
         overheads().prop_map(Frame::Overhead),
     ]

@@ -21,6 +21,7 @@ pub(crate) use self::log::Log;
 
 use self::run::RunDirectory;
 use self::spool::Spool;
+use crate::api::Counter;
 use crate::control::CONTROL;
 use crate::error::Error;
 use crate::losses;
@@ -158,6 +159,11 @@ pub(crate) fn is_on() -> bool {
     CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
+/// Whether a trace session records now.
+pub(crate) fn is_recording() -> bool {
+    CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
+}
+
 /// A log is half full. Called in the middle of events.
 #[cold]
 pub(crate) fn ask_for_drain() {
@@ -251,6 +257,18 @@ pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Err
     });
     let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
     Ok(recorded.zip(part_start))
+}
+
+/// Counters of the machine have been read. They reach the file with the next logs.
+pub(crate) fn counters(counters: &[Counter]) {
+    if counters.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => spool.write_counters(counters),
+        Ok(None) => {}
+        Err(_cannot_be_made) => losses::add(LossCause::Spool, counters.len() as u64),
+    }
 }
 
 /// The calling thread is over: its log is taken over and freed.

@@ -133,7 +133,9 @@ impl Playback {
                 }
             }
             // The outline has seen these.
-            Frame::Process(_)
+            // Proton's traces have no place for counters.
+            Frame::Counters(_)
+            | Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Session { .. }
             | Frame::Losses(_)
