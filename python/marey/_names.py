@@ -67,6 +67,7 @@ LOSS_UNREADABLE_EVENTS: Final = "unreadable_events"
 LOSS_TRUNCATED_FILES: Final = "truncated_files"
 LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
+LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -82,6 +83,7 @@ LOSS_CAUSES: Final = (
     LOSS_TRUNCATED_FILES,
     LOSS_UNSUPPORTED_EVENTS,
     LOSS_UNMATCHED_ACTIVITIES,
+    LOSS_COUNTERS_ENDED,
 )
 
 # Environment variables: docs/reference/environment.md.
@@ -96,6 +98,8 @@ ENV_SPOOL_BYTES: Final = "MAREY_SPOOL_BYTES"
 ENV_KEEP_SPOOL: Final = "MAREY_KEEP_SPOOL"
 ENV_COLLECT: Final = "MAREY_COLLECT"
 ENV_CUPTI_LIB: Final = "MAREY_CUPTI_LIB"
+ENV_NVML_LIB: Final = "MAREY_NVML_LIB"
+ENV_NVML_PERIOD_MS: Final = "MAREY_NVML_PERIOD_MS"
 RANK_VARS: Final = (
     "RANK",
     "SLURM_PROCID",

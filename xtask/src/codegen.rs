@@ -14,8 +14,9 @@ struct Generated {
     text: String,
 }
 
-fn all() -> [Generated; 6] {
+fn all() -> [Generated; 7] {
     [
+        Generated { path: "docs/reference/counters.md", text: reference::counters() },
         Generated { path: "docs/reference/environment.md", text: reference::environment() },
         Generated { path: "docs/reference/losses.md", text: reference::losses() },
         Generated { path: "docs/reference/metrics.md", text: reference::metrics() },

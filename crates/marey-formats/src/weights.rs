@@ -195,11 +195,12 @@ pub(crate) fn times(reader: &Reader) -> Result<BTreeMap<Place, Times>, StoreErro
 
 /// Counts the rows of tables that never have a place where only stacks and weights have one.
 pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) {
-    let tables: [(&Table, &str); 9] = [
+    let tables: [(&Table, &str); 10] = [
         (&stored::ASYNC_SPANS, "spans beside threads"),
         (&stored::INSTANTS, "instants"),
         (&stored::FLOWS, "points of flows"),
         (&stored::METRICS, "values of metrics"),
+        (&stored::COUNTERS, "values of counters"),
         (&stored::STEPS, "numbers of steps"),
         (&stored::COLLECTIVES, "collectives"),
         (&stored::MEMORY_EVENTS, "events of memory"),

@@ -37,8 +37,13 @@ pub const COLLECT: &str = "MAREY_COLLECT";
 /// The libcupti that is used.
 pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
+/// Path of NVML.
+pub const NVML_LIB: &str = "MAREY_NVML_LIB";
+/// Milliseconds between two readings of the counters of devices.
+pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
+
 /// Every variable.
-pub const ALL: [EnvVar; 11] = [
+pub const ALL: [EnvVar; 14] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -98,6 +103,16 @@ pub const ALL: [EnvVar; 11] = [
         name: CUPTI_LIB,
         default: "the first that suits the driver: loaded already, of NVIDIA's wheels, of Triton, of the CUDA toolkit, of the loader",
         doc: "The libcupti by which activities of NVIDIA devices are recorded: the file, or its folder. One that cannot be used is an error; no other is looked for.",
+    },
+    EnvVar {
+        name: NVML_LIB,
+        default: "`libnvidia-ml.so.1`, as the system finds it",
+        doc: "Path of NVIDIA's management library, from which traces have the counters of devices.",
+    },
+    EnvVar {
+        name: NVML_PERIOD_MS,
+        default: "100",
+        doc: "Milliseconds between two readings of the counters of devices, at least 10. `0` reads none.",
     },
 ];
 

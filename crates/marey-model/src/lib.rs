@@ -26,6 +26,7 @@
 pub mod args;
 pub mod backend;
 pub mod context;
+pub mod counter;
 pub mod env;
 pub mod gpu_time;
 pub mod loss;

@@ -36,6 +36,8 @@ pub enum LossCause {
     LaunchBuffer = 14,
     /// The device's library dropped records, because its buffers or ours were full.
     DeviceRecord = 15,
+    /// Counters of a device that ended early, or that this process may not read.
+    CountersEnded = 16,
 }
 
 impl LossCause {
@@ -43,7 +45,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -60,6 +62,7 @@ impl LossCause {
         Self::UnmatchedActivity,
         Self::LaunchBuffer,
         Self::DeviceRecord,
+        Self::CountersEnded,
     ];
 
     /// The key under which files count it.
@@ -81,6 +84,7 @@ impl LossCause {
             Self::UnmatchedActivity => "unmatched_activities",
             Self::LaunchBuffer => "launch_buffer_full",
             Self::DeviceRecord => "device_records_dropped",
+            Self::CountersEnded => "counters_ended",
         }
     }
 
@@ -128,6 +132,9 @@ impl LossCause {
             }
             Self::DeviceRecord => {
                 "Records of devices that the vendor's library dropped because a buffer was full, or delivered unfinished."
+            }
+            Self::CountersEnded => {
+                "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."
             }
         }
     }

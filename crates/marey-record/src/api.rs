@@ -8,8 +8,10 @@ use crate::names;
 use crate::output::Format;
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
-use crate::{clock, fork, recorder, sync};
+use crate::worker::Worker;
+use crate::{clock, fork, losses, recorder, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
+use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,6 +148,52 @@ pub fn enter_detached(
         return None;
     }
     Detached::enter(parent, name, kind, python_leaf())
+}
+
+// Sources beside the program's threads.
+
+/// What a counter of the machine said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counter {
+    /// Number of its name, which ends in its unit, as [`intern`] gave it.
+    pub name: u32,
+    /// Number of the device that it is of, if it is of one.
+    pub device: Option<u32>,
+    /// When it was read, by [`now_ticks`]; what was read together has one time.
+    pub time_ticks: u64,
+    /// The value.
+    pub value: f64,
+}
+
+/// The moment, on the recorder's clock.
+pub fn now_ticks() -> u64 {
+    clock::ticks()
+}
+
+/// Nanoseconds between two moments of the recorder's clock; 0 if the second is no later.
+pub fn nanos_between(first_ticks: u64, second_ticks: u64) -> u64 {
+    clock::nanos(second_ticks.saturating_sub(first_ticks))
+}
+
+/// Whether a trace session records now: without one, nobody wants to know of [`counters`].
+pub fn is_tracing() -> bool {
+    trace::is_recording()
+}
+
+/// Records what counters of the machine said. Takes a lock, and is no call for a program's own threads.
+pub fn counters(counters: &[Counter]) {
+    trace::counters(counters);
+}
+
+/// Counts what a source has lost.
+pub fn count_losses(cause: LossCause, losses: u64) {
+    losses::add(cause, losses);
+}
+
+/// Starts the thread of a source, if it does not run. From then on it is gone while the process
+/// forks, and stays away in the child.
+pub fn start_source(source: &'static Worker) {
+    fork::start_source(source);
 }
 
 // Python frames.

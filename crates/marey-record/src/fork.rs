@@ -4,15 +4,19 @@ use crate::checkpoint;
 use crate::device;
 use crate::names;
 use crate::recorder;
+use crate::registry::lock;
 use crate::trace;
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
-use std::sync::Once;
+use std::sync::{Mutex, Once};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
+
+/// Threads of sources, which are gone meanwhile too. A child has none until it asks for them.
+static SOURCES: Mutex<Vec<&Worker>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// Our locks, from before the fork until after it.
@@ -46,17 +50,38 @@ pub(crate) fn defer_restart() {
 /// Starts the background threads again that a fork has stopped.
 pub(crate) fn restart_workers() {
     WORKERS.into_iter().for_each(Worker::resume);
-    device::after_fork_in_parent();
+    lock(&SOURCES).iter().for_each(|source| source.resume());
+}
+
+/// Starts the thread of a source.
+pub(crate) fn start_source(source: &'static Worker) {
+    install();
+    let mut sources = lock(&SOURCES);
+    if !sources.iter().any(|known| std::ptr::eq(*known, source)) {
+        sources.push(source);
+    }
+    source.ensure_running();
 }
 
 extern "C" fn before() {
-    device::before_fork();
+    if worker::is_ours() {
+        // A vendor's library starts a helper, which becomes another program at once.
+        return;
+    }
+    // They use the others.
+    let sources = lock(&SOURCES);
+    sources.iter().for_each(|source| source.pause());
     WORKERS.into_iter().for_each(Worker::pause);
-    let held: Box<dyn Any> = Box::new((WORKERS.map(Worker::hold), recorder::hold(), names::hold()));
+    let threads: Vec<_> = sources.iter().map(|source| source.hold()).collect();
+    let workers = (sources, threads, WORKERS.map(Worker::hold));
+    let held: Box<dyn Any> = Box::new((workers, recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
 }
 
 extern "C" fn after_in_parent() {
+    if worker::is_ours() {
+        return;
+    }
     HELD.with_borrow_mut(Option::take);
     if !IS_DEFERRED.take() {
         restart_workers();
@@ -64,12 +89,19 @@ extern "C" fn after_in_parent() {
 }
 
 extern "C" fn after_in_child() {
+    if worker::is_ours() {
+        return;
+    }
     HELD.with_borrow_mut(Option::take);
     IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
+    for source in lock(&SOURCES).drain(..) {
+        source.forget();
+        source.stay_away();
+    }
     device::begin_child_source();
     recorder::begin_child();
-    WORKERS.into_iter().for_each(Worker::resume);
+    restart_workers();
 }
 
 extern "C" fn at_exit() {

@@ -102,6 +102,7 @@ pub use self::{
     error::Error,
     output::Format,
     session::{SessionId, SessionOptions},
+    worker::{STOP, Worker},
 };
 #[cfg(not(loom))]
 pub use marey_model::context::{ContextSource, NodeKind};

@@ -3,16 +3,29 @@
 
 use crate::bell::Bell;
 use crate::registry::lock;
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The call to end, which every thread follows after what it is at.
-pub(crate) const STOP: u32 = 1;
+pub const STOP: u32 = 1;
+
+thread_local! {
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one of these.
+pub(crate) fn is_ours() -> bool {
+    IS_OURS.get()
+}
 
 /// A background thread. It takes no signals.
-pub(crate) struct Worker {
+///
+/// The recorder's own are started by it; the one of a source by [`crate::api::start_source`].
+#[derive(Debug)]
+pub struct Worker {
     name: &'static str,
     run: fn(),
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -25,7 +38,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// A thread that shall do this, until it hears [`STOP`].
-    pub(crate) const fn new(name: &'static str, run: fn()) -> Self {
+    pub const fn new(name: &'static str, run: fn()) -> Self {
         Self {
             name,
             run,
@@ -37,12 +50,12 @@ impl Worker {
     }
 
     /// Makes a call; async-signal-safe.
-    pub(crate) fn call(&self, call: u32) {
+    pub fn call(&self, call: u32) {
         self.bell.ring(call);
     }
 
     /// The thread's own: waits for calls and takes them; 0 if the time was over first.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> u32 {
+    pub fn wait(&self, timeout: Option<Duration>) -> u32 {
         self.bell.wait(timeout)
     }
 
@@ -59,13 +72,24 @@ impl Worker {
         }
         self.bell.take();
         let builder = std::thread::Builder::new().name(self.name.to_owned());
-        let started = with_signals_blocked(|| builder.spawn(self.run));
+        let run = self.run;
+        let started = with_signals_blocked(|| {
+            builder.spawn(move || {
+                IS_OURS.set(true);
+                run();
+            })
+        });
         self.hears.store(started.is_ok(), Ordering::SeqCst);
         *thread = started.ok();
     }
 
     /// Stops the thread, after what it is at. Whether it ran.
-    pub(crate) fn stop(&self) -> bool {
+    pub fn stop(&self) -> bool {
+        self.is_paused.store(false, Ordering::SeqCst);
+        self.end()
+    }
+
+    fn end(&self) -> bool {
         let Some(thread) = lock(&self.thread).take() else { return false };
         self.hears.store(false, Ordering::SeqCst);
         self.call(STOP);
@@ -76,8 +100,10 @@ impl Worker {
 
     /// Stops the thread until [`Self::resume`].
     pub(crate) fn pause(&self) {
-        if self.stop() {
-            self.is_paused.store(true, Ordering::SeqCst);
+        // Whoever stops it meanwhile is heard.
+        self.is_paused.store(true, Ordering::SeqCst);
+        if !self.end() {
+            self.is_paused.store(false, Ordering::SeqCst);
         }
     }
 
@@ -86,6 +112,11 @@ impl Worker {
         if self.is_paused.swap(false, Ordering::SeqCst) {
             self.ensure_running();
         }
+    }
+
+    /// Has [`Self::resume`] start nothing: in a child, where nobody has asked for the thread.
+    pub(crate) fn stay_away(&self) {
+        self.is_paused.store(false, Ordering::SeqCst);
     }
 
     /// Holds the lock over a fork.

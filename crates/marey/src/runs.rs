@@ -16,11 +16,12 @@ use crate::progress::Progress;
 use crate::text::{printable, quoted};
 
 /// The tables whose rows are events.
-const EVENTS: [&Table; 9] = [
+const EVENTS: [&Table; 10] = [
     &stored::SPANS,
     &stored::ASYNC_SPANS,
     &stored::INSTANTS,
     &stored::METRICS,
+    &stored::COUNTERS,
     &stored::SAMPLES,
     &stored::GPU_ACTIVITIES,
     &stored::COLLECTIVES,

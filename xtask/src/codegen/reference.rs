@@ -1,5 +1,6 @@
 //! The reference pages, in Markdown.
 
+use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
 use marey_model::{env, rank, wall};
@@ -17,6 +18,22 @@ pub(super) fn environment() -> String {
     ) + &format!(
         "\nThe rank of a process in a distributed job is the first of these that holds a number, and\n\
          becomes part of the names of its files: {rank}.\n"
+    )
+}
+
+/// `docs/reference/counters.md`
+pub(super) fn counters() -> String {
+    let rows: Vec<_> = DeviceCounter::ALL
+        .iter()
+        .map(|counter| [code(counter.name()), cell(counter.doc())])
+        .collect();
+    page(
+        "Counters of devices",
+        "What a trace has of each NVIDIA device that the process can see, read through NVML every 100 ms\n\
+         (`MAREY_NVML_PERIOD_MS`) as rows of `counters`. A counter that a device does not have is not there. Those\n\
+         with (GPM) need a device of the Hopper generation or a later one, and are averages since the reading before.",
+        "counter.rs",
+        &table(["Name", "Meaning"], &rows),
     )
 }
 

@@ -105,6 +105,11 @@ pub(crate) const RULES: &[Rule] = &[
     },
     // For tests only: what stands in for a vendor's library must not know who loads it.
     Rule { name: "marey-replay", may_use: &[], never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON] },
+    Rule {
+        name: "marey-replay-nvml",
+        may_use: &[],
+        never: &[ASYNC, ARROW, DATAFUSION, HTTP, PYTHON],
+    },
     Rule { name: "xtask", may_use: &["marey-model", "marey-gpu"], never: &[] },
 ];
 

@@ -10,8 +10,8 @@ use std::iter::Peekable;
 use ::csv::Writer;
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    COLLECTIVES, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA, METRICS,
-    SAMPLES, STEPS,
+    COLLECTIVES, COUNTERS, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA,
+    METRICS, SAMPLES, STEPS,
 };
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Reader, StoreError};
@@ -47,7 +47,7 @@ const COLUMNS: [&str; 23] = [
 ];
 
 /// What the table has no place for.
-const LEFT_OUT: [(&str, &Table); 10] = [
+const LEFT_OUT: [(&str, &Table); 11] = [
     ("blocks of memory", &MEMORY_SNAPSHOTS),
     ("collectives", &COLLECTIVES),
     ("devices", &DEVICES),
@@ -57,6 +57,7 @@ const LEFT_OUT: [(&str, &Table); 10] = [
     ("numbers of steps", &STEPS),
     ("points of flows", &FLOWS),
     ("samples", &SAMPLES),
+    ("values of counters", &COUNTERS),
     ("values of metrics", &METRICS),
 ];
 

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use marey_model::args::quote;
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
+    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
 };
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
 use marey_store::{Reader, StoreError};
@@ -24,13 +24,14 @@ use crate::Format;
 use crate::export::{ExportError, LeftOut, leave_out_table};
 
 /// What the format has no place for.
-const LEFT_OUT: [(&str, &Table); 7] = [
+const LEFT_OUT: [(&str, &Table); 8] = [
     ("blocks of memory", &MEMORY_SNAPSHOTS),
     ("collectives", &COLLECTIVES),
     ("events of memory", &MEMORY_EVENTS),
     ("instants", &INSTANTS),
     ("points of flows", &FLOWS),
     ("spans beside threads", &ASYNC_SPANS),
+    ("values of counters", &COUNTERS),
     ("values of metrics", &METRICS),
 ];
 

@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io;
 
 use marey_store::row::{
-    AsyncSpan, Collective, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric, Row,
-    Sample, Span,
+    AsyncSpan, Collective, Counter, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric,
+    Row, Sample, Span,
 };
 use marey_store::{ProcessRow, Reader, StoreError};
 
@@ -137,6 +137,7 @@ pub(crate) fn other_ranks(reader: &Reader) -> u64 {
 /// Counts what trace events have no place for.
 pub(crate) fn leave_out_tables(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
     *left_out.entry("ranks").or_default() += other_ranks(reader);
+    *left_out.entry("counters of devices").or_default() += row_count::<Counter>(reader)?;
     *left_out.entry("samples").or_default() += row_count::<Sample>(reader)?;
     *left_out.entry("blocks of memory").or_default() += row_count::<MemoryBlock>(reader)?;
     for row in reader.rows::<Collective>()? {

@@ -47,6 +47,9 @@ impl Check {
             Frame::Activities { activities, .. } => {
                 activities.iter().try_for_each(|activity| self.activity(activity))
             }
+            Frame::Counters(counters) => {
+                counters.iter().try_for_each(|counter| self.text(counter.name))
+            }
             Frame::Open { thread, spans } => self.uses(*thread, spans.iter().map(|span| span.0)),
             Frame::End => {
                 self.ended = true;

@@ -3,7 +3,7 @@
 use super::device::{take_activities, take_device, take_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
-use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
@@ -44,6 +44,7 @@ fn frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             values: values(fields)?,
         },
         kind::OPEN => Frame::Open { thread: fields.number_u32()?, spans: open(fields)? },
+        kind::COUNTERS => Frame::Counters(counters(fields)?),
         kind::SESSION => Frame::Session {
             session: fields.number_u32()?,
             event: event(fields)?,
@@ -148,6 +149,23 @@ fn values(fields: &mut Fields<'_>) -> Result<Vec<Value>, Malformed> {
         values.push(Value { node, time_nanos, metric, value: value(fields)? });
     }
     Ok(values)
+}
+
+fn counters(fields: &mut Fields<'_>) -> Result<Vec<Counter>, Malformed> {
+    let count = fields.count(4)?;
+    let mut counters = Vec::with_capacity(count);
+    let (mut time_nanos, mut name) = (0, 0);
+    for _ in 0..count {
+        time_nanos = time_after(time_nanos, fields)?;
+        let name = id_after(&mut name, fields.signed()?)?;
+        let device = match fields.number()?.checked_sub(1) {
+            Some(device) => Some(u32::try_from(device).or(Err(Malformed::TooLarge))?),
+            None => None,
+        };
+        let value = f64::from_bits(fields.number()?.swap_bytes());
+        counters.push(Counter { time_nanos, name, device, value });
+    }
+    Ok(counters)
 }
 
 fn value(fields: &mut Fields<'_>) -> Result<MetricValue, Malformed> {

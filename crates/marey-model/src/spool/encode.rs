@@ -2,7 +2,7 @@
 
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::TooLong;
-use super::frame::{Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::varint::{put, put_signed, put_text, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
@@ -27,6 +27,7 @@ pub(super) mod kind {
     pub(in super::super) const SHAPES: u8 = 15;
     pub(in super::super) const ACTIVITIES: u8 = 17;
     pub(in super::super) const NOTE: u8 = 18;
+    pub(in super::super) const COUNTERS: u8 = 16;
 }
 
 /// The number of each type of value.
@@ -109,6 +110,10 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.push(kind::OPEN);
             put(out, u64::from(*thread));
             put_open(out, spans);
+        }
+        Frame::Counters(counters) => {
+            out.push(kind::COUNTERS);
+            put_counters(out, counters);
         }
         Frame::Session { session, event, name, time_nanos } => {
             out.push(kind::SESSION);
@@ -263,6 +268,20 @@ fn put_open(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
         put_id(out, &mut node, span_node);
         put_time(out, start_nanos, span_start_nanos);
         start_nanos = span_start_nanos;
+    }
+}
+
+/// Those of one reading have one time, and names that follow each other.
+fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
+    put(out, counters.len() as u64);
+    let (mut time_nanos, mut name) = (0, 0);
+    for counter in counters {
+        put_time(out, time_nanos, counter.time_nanos);
+        put_id(out, &mut name, counter.name);
+        put(out, counter.device.map_or(0, |device| u64::from(device) + 1));
+        // Most are small whole numbers, whose last bytes are zero.
+        put(out, counter.value.to_bits().swap_bytes());
+        time_nanos = counter.time_nanos;
     }
 }
 

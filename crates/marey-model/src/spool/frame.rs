@@ -71,6 +71,8 @@ pub enum Frame {
         /// Node and start in nanoseconds of each.
         spans: Vec<(u32, i64)>,
     },
+    /// What counters of the machine said, in order of time. They are of no thread.
+    Counters(Vec<Counter>),
     /// Something happened to a session.
     Session {
         /// Number of the session: its bit in the masks of spans and values.
@@ -165,6 +167,19 @@ pub struct Value {
     pub metric: u32,
     /// The value.
     pub value: MetricValue,
+}
+
+/// What a counter of the machine said at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counter {
+    /// When it was read.
+    pub time_nanos: i64,
+    /// Id of its name.
+    pub name: u32,
+    /// Number of the device that it is of, if it is of one.
+    pub device: Option<u32>,
+    /// The value.
+    pub value: f64,
 }
 
 /// What can happen to a session.

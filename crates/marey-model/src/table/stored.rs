@@ -22,6 +22,7 @@ pub const ALL: &[&Table] = &[
     &INSTANTS,
     &FLOWS,
     &METRICS,
+    &COUNTERS,
     &SAMPLES,
     &STEPS,
     &GPU_ACTIVITIES,
@@ -293,6 +294,24 @@ pub const METRICS: Table = Table {
         maybe("integer", Int, "The value, if it is a whole number."),
         maybe("text", Text, "The value, if it is a text."),
         maybe("vector", Reals, "The values, if it is a list of numbers."),
+    ],
+    sorted_by: Some("time_nanos"),
+};
+
+/// Values of counters.
+pub const COUNTERS: Table = Table {
+    name: "counters",
+    doc: "What counters of the machine said, of its devices above all. They are of no thread.",
+    columns: &[
+        column("time_nanos", Nanos, "When it was read; what was read together has one time."),
+        id_of(Processes, "process_id", "The process that read it, in processes."),
+        maybe(
+            "device",
+            Id,
+            "Number of the device by the order of PCI buses, as nvidia-smi has it, if it is of one.",
+        ),
+        id_of(Strings, "name_id", "The counter's name with its unit, in strings."),
+        column("value", Real, "The value."),
     ],
     sorted_by: Some("time_nanos"),
 };

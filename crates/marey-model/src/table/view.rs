@@ -174,25 +174,42 @@ pub const STEPS: Table = Table {
     sorted_by: None,
 };
 
-/// Values of metrics.
+/// Values of metrics and of counters.
 pub const COUNTERS: Table = Table {
     name: "counters",
-    doc: "Every value that was added to a metric, over time.",
+    doc: "Every value that was added to a metric, and what counters of devices said, over time.",
     columns: &[
-        column("time_nanos", Nanos, "When it was added."),
-        column("name", Text, "The metric's name, with its unit if it has one."),
+        column(
+            "time_nanos",
+            Nanos,
+            "When it was added or read; what was read together has one time.",
+        ),
+        column("name", Text, "Name of the metric or counter, with its unit if it has one."),
         VALUE,
         INTEGER,
         TEXT,
         VECTOR,
-        column("path", Text, "The names around it, separated by `/`; empty outside of all scopes."),
-        THREAD,
+        maybe(
+            "device",
+            Id,
+            "Number of the device by the order of PCI buses, as nvidia-smi has it, if it is a counter of one.",
+        ),
+        maybe(
+            "path",
+            Text,
+            "The names around a value that was added, separated by `/`; empty outside of all scopes.",
+        ),
+        MAYBE_THREAD,
         PID,
         RANK,
-        column("phase", Id, "The phase in which it was added."),
+        maybe("phase", Id, "The phase in which it was added, if it is a metric."),
         PROCESS_ID,
-        THREAD_ID,
-        CONTEXT_ID,
+        MAYBE_THREAD_ID,
+        maybe(
+            "context_id",
+            Id,
+            "Its place in the calling-context tree, in contexts, if it is a metric.",
+        ),
     ],
     sorted_by: None,
 };

@@ -7,7 +7,7 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Frame, NodeDef, Reader, Shape, Span, SpoolError, Value,
+    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Shape, Span, SpoolError, Value,
 };
 use proptest::prelude::*;
 
@@ -58,6 +58,8 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         (vec![9, 0, 5, 0, 0], "5 is no event of a session"),
         (vec![12, 0, 0, 0, 0, 0, 0, 0, 0], "it ends within a field"),
         (vec![10, 1, 0xFF, 0], "255 is no cause of loss"),
+        (vec![16, 1, 0, 0, 0], "it ends within a field"),
+        (vec![16, 1, 0, 0, 0x81, 0x80, 0x80, 0x80, 0x10, 0], "a number is too large for its field"),
         // Counts that the payload cannot hold are not believed.
         ([&[3, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[5, 0, 0], &huge[..]].concat(), "it ends within a field"),
@@ -70,6 +72,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         ([&[15, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[15, 0, 1, 0, 0, 0, 0], &huge[..]].concat(), "it ends within a field"),
         ([&[17, 0], &huge[..]].concat(), "it ends within a field"),
+        ([&[16], &huge[..]].concat(), "it ends within a field"),
     ] {
         let message = error(&file_of(&body)).to_string();
         assert_eq!(
@@ -160,6 +163,10 @@ fn a_frame_that_contradicts_the_ones_before_it_says_why() {
         (spans(8, 0), "it speaks of the thread 8, which is not defined"),
         (values(2, 0), "it uses the node 2 of the thread 7, which is not defined"),
         (values(0, 2), "it uses the text 2, which is not defined"),
+        (
+            Frame::Counters(vec![Counter { time_nanos: 0, name: 2, device: None, value: 0.0 }]),
+            "it uses the text 2, which is not defined",
+        ),
         (
             Frame::Open { thread: 7, spans: vec![(2, 0)] },
             "it uses the node 2 of the thread 7, which is not defined",

@@ -4,7 +4,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+use marey_model::spool::{Counter, Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
 
 use crate::round_trip::written;
 
@@ -160,6 +160,8 @@ impl Thread {
         frames.push(Frame::Spans { thread: 0, sessions: 1, spans });
         let values = std::mem::take(&mut self.values);
         frames.push(Frame::Values { thread: 0, sessions: 1, values });
+        let power = Counter { time_nanos: self.nanos, name: 9, device: Some(1), value: 312.5 };
+        frames.push(Frame::Counters(vec![power]));
         frames.push(Frame::Open { thread: 0, spans: vec![(0, START_NANOS), (1, self.nanos)] });
         let unix_nanos = 1_700_000_000_000_000_000 + self.nanos - START_NANOS;
         frames.push(Frame::Clock { monotonic_nanos: self.nanos, unix_nanos });

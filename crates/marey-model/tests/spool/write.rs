@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
-    Activity, ActivityKind, Detail, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span,
-    Value, encode,
+    Activity, ActivityKind, Counter, Detail, Device, Frame, NodeDef, Reader, SessionEvent, Shape,
+    Span, Value, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -135,6 +135,13 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
                 flushing_nanos: 7,
             }),
             &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
+        ),
+        (
+            Frame::Counters(vec![
+                Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
+                Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
+            ]),
+            &[16, 2, 9, 6, 1, 0, 0, 2, 0, 0xBF, 0xE0, 3],
         ),
     ] {
         let mut bytes = Vec::new();
@@ -266,6 +273,8 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
     let value = (defined.ids(), times(), defined.ids(), metric_values())
         .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
     let open = vec((defined.ids(), times()), 0..10);
+    let counter = (times(), defined.ids(), of(any::<u32>()), any::<f64>())
+        .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
     let loss = (select(LossCause::ALL.to_vec()), numbers());
     prop_oneof![
         processes().prop_map(Frame::Process),
@@ -302,6 +311,7 @@ fn frame_after(defined: Defined) -> impl Strategy<Value = Frame> {
         (numbers(), vec(activities(defined), 0..50))
             .prop_map(|(sessions, activities)| Frame::Activities { sessions, activities }),
         (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
+        vec(counter, 0..20).prop_map(Frame::Counters),
         vec(loss, 0..10).prop_map(Frame::Losses),
         overheads().prop_map(Frame::Overhead),
     ]

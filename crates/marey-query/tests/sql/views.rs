@@ -266,10 +266,10 @@ fn steps_counters_and_kernels_say_where_they_were() {
     assert_eq!(
         run.rows("SELECT * FROM counters ORDER BY time_nanos"),
         [
-            "1100 | loss | 0.5 | null | null | null | step/forward | main | 100 | 0 | 0 | 0 | 0 | 2",
-            "1200 | loss | 3.0 | 3 | null | null | step/forward | main | 100 | 0 | 0 | 0 | 0 | 2",
-            "1300 | loss | null | null | nan | null |  | main | 100 | 0 | 0 | 0 | 0 | 0",
-            "1400 | loss | null | null | null | [1.0, 2.5] | step | main | 100 | 0 | 0 | 0 | 0 | 1",
+            "1100 | loss | 0.5 | null | null | null | null | step/forward | main | 100 | 0 | 0 | 0 | 0 | 2",
+            "1200 | loss | 3.0 | 3 | null | null | null | step/forward | main | 100 | 0 | 0 | 0 | 0 | 2",
+            "1300 | loss | null | null | nan | null | null |  | main | 100 | 0 | 0 | 0 | 0 | 0",
+            "1400 | loss | null | null | null | [1.0, 2.5] | null | step | main | 100 | 0 | 0 | 0 | 0 | 1",
         ]
     );
     assert_eq!(

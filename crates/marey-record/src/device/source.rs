@@ -13,10 +13,6 @@ pub trait Source: Sync {
     fn ask_for_drain(&self);
     /// The last session is over: nothing is to be recorded, and nothing to cost time.
     fn stop(&self);
-    /// Holds whatever a child must not find locked, from before a fork until after it.
-    fn before_fork(&self);
-    /// Lets go of it, in the parent.
-    fn after_fork_in_parent(&self);
     /// In the child of a fork, where the device's library is of no use any more.
     fn begin_child(&self);
 }
@@ -75,18 +71,6 @@ pub(crate) fn stop() {
 pub(crate) fn ask_for_drain() {
     if let Some(source) = source() {
         source.ask_for_drain();
-    }
-}
-
-pub(crate) fn before_fork() {
-    if let Some(source) = source() {
-        source.before_fork();
-    }
-}
-
-pub(crate) fn after_fork_in_parent() {
-    if let Some(source) = source() {
-        source.after_fork_in_parent();
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) use self::log::Log;
 
 use self::run::RunDirectory;
 use self::spool::Spool;
+use crate::api::Counter;
 use crate::control::CONTROL;
 use crate::device::{Joined, Threads};
 use crate::error::Error;
@@ -160,6 +161,11 @@ pub(crate) fn is_on() -> bool {
     CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
+/// Whether a trace session records now.
+pub(crate) fn is_recording() -> bool {
+    CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
+}
+
 /// A log is half full. Called in the middle of events.
 #[cold]
 pub(crate) fn ask_for_drain() {
@@ -262,6 +268,18 @@ pub(crate) fn add_activities(threads: &Threads, joined: &[Joined], details: &[(D
         Ok(Some(spool)) => spool.add_activities(threads, joined, details),
         Ok(None) => {}
         Err(_cannot_be_made) => losses::add(LossCause::Spool, joined.len() as u64),
+    }
+}
+
+/// Counters of the machine have been read. They reach the file with the next logs.
+pub(crate) fn counters(counters: &[Counter]) {
+    if counters.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => spool.write_counters(counters),
+        Ok(None) => {}
+        Err(_cannot_be_made) => losses::add(LossCause::Spool, counters.len() as u64),
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) struct Out {
     file: Appender,
     buffer: Vec<u8>,
-    /// Scopes and values among the frames of the buffer.
+    /// Scopes, values and counters among the frames of the buffer.
     entries: u64,
     max_bytes: u64,
     /// The filesystem has room for others besides.
@@ -61,7 +61,7 @@ impl Out {
         self.entries(frame, 0);
     }
 
-    /// Appends a frame that holds so many scopes or values.
+    /// Appends a frame that holds so many scopes, values or counters.
     pub(super) fn entries(&mut self, frame: &Frame, count: u64) {
         let is_possible = !self.has_failed || stands_alone(frame);
         if is_possible && encode(frame, &mut self.buffer).is_ok() {
@@ -113,6 +113,7 @@ fn stands_alone(frame: &Frame) -> bool {
         | Frame::Activities { .. }
         | Frame::Spans { .. }
         | Frame::Values { .. }
+        | Frame::Counters(_)
         | Frame::Open { .. } => false,
     }
 }

@@ -9,6 +9,7 @@ use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, Recorded, Traced};
 use crate::account;
+use crate::api::Counter;
 use crate::clock::{self, Pair};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, Joined, Threads};
@@ -20,7 +21,7 @@ use crate::output::{Extent, json_string};
 use crate::thread::{OpenFrame, ThreadTree};
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Detail, Device, Frame, SessionEvent};
+use marey_model::spool::{self, Detail, Device, Frame, SessionEvent};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -196,6 +197,25 @@ impl Spool {
             self.shared.out.frame(&Frame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);
+    }
+
+    /// Counters of the machine have been read.
+    pub(super) fn write_counters(&mut self, counters: &[Counter]) {
+        let count = counters.len() as u64;
+        if !self.shared.out.has_room() {
+            losses::add(LossCause::Spool, count);
+            return;
+        }
+        let Shared { clock, texts, out } = &mut self.shared;
+        let counters = counters.iter().map(|counter| spool::Counter {
+            time_nanos: clock.nanos_at(counter.time_ticks),
+            name: texts.scope(counter.name),
+            device: counter.device,
+            value: counter.value,
+        });
+        let frame = Frame::Counters(counters.collect());
+        texts.take_fresh().iter().for_each(|texts| out.frame(texts));
+        out.entries(&frame, count);
     }
 
     /// A thread is over, which has left all of its scopes.

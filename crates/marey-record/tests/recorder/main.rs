@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod concurrency;
 #[cfg(test)]
+mod counters;
+#[cfg(test)]
 mod detached;
 #[cfg(test)]
 mod devices;

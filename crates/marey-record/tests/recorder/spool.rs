@@ -5,7 +5,7 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Torn,
+    Activity, Counter, Device, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Torn,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,6 +17,8 @@ pub(crate) struct Spool {
     texts: BTreeMap<u32, String>,
     pub(crate) threads: BTreeMap<u32, SpoolThread>,
     pub(crate) events: Vec<(u32, SessionEvent)>,
+    /// With their names, in the order in which they stand there.
+    pub(crate) counters: Vec<(String, Counter)>,
     /// Monotonic and wall clock.
     pub(crate) clocks: Vec<(i64, i64)>,
     pub(crate) devices: Vec<Device>,
@@ -85,6 +87,11 @@ impl Spool {
             Frame::Open { thread, spans } => {
                 let open = spans.iter().map(|&(node, _)| self.path(thread, node)).collect();
                 self.thread(thread).open = open;
+            }
+            Frame::Counters(counters) => {
+                let texts = &self.texts;
+                let named = |counter: Counter| (texts[&counter.name].clone(), counter);
+                self.counters.extend(counters.into_iter().map(named));
             }
             Frame::Session { session, event, .. } => self.events.push((session, event)),
             Frame::Launches { thread, launches } => {

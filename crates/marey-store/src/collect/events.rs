@@ -1,9 +1,9 @@
-//! The second pass over a spool: its spans and values.
+//! The second pass over a spool: its spans, values and counters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use marey_model::spool::{Frame, SessionEvent, Span, Value};
+use marey_model::spool::{self, Frame, SessionEvent, Span, Value};
 
 use super::clock::Clock;
 use super::inside::Inside;
@@ -12,13 +12,15 @@ use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, bit};
 use crate::StoreError;
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
+use crate::row;
 use crate::sort::Sorter;
 
-/// The spans and values of a spool so far.
+/// The spans, values and counters of a spool so far.
 #[derive(Debug)]
 pub(super) struct Events<'a> {
     outline: &'a Outline,
     clock: &'a Clock,
+    process: u32,
     /// The line of the clock that the last moment was on.
     line: usize,
     sessions: Sessions,
@@ -33,9 +35,10 @@ pub(super) struct Events<'a> {
     rollup: Rollup,
     spans: Sorter<SpanRow>,
     values: Sorter<ValueRow>,
+    counters: Sorter<row::Counter>,
 }
 
-/// What is to be written of the spans and values.
+/// What is to be written of the spans, values and counters.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub(super) stamps: Vec<Stamp>,
@@ -44,6 +47,7 @@ pub(super) struct Gathered {
     pub(super) rollup: Rollup,
     pub(super) spans: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
+    pub(super) counters: Sorter<row::Counter>,
 }
 
 /// What many spans have in common.
@@ -70,12 +74,14 @@ impl Stamps {
 }
 
 impl<'a> Events<'a> {
-    /// Those of a spool with this outline. What does not fit into memory goes to files in `folder`.
-    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, folder: &Path) -> Self {
+    /// Those of the spool of a process with this outline. What does not fit into memory goes to files in
+    /// `folder`.
+    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, process: u32, folder: &Path) -> Self {
         let places = outline.places.len();
         Self {
             outline,
             clock,
+            process,
             line: 0,
             sessions: Sessions::default(),
             stamps: Stamps::default(),
@@ -86,6 +92,7 @@ impl<'a> Events<'a> {
             rollup: Rollup::new(places, outline.events),
             spans: Sorter::new(folder),
             values: Sorter::new(folder),
+            counters: Sorter::new(folder),
         }
     }
 
@@ -94,6 +101,7 @@ impl<'a> Events<'a> {
         match frame {
             Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
+            Frame::Counters(counters) => self.add_counters(&counters),
             Frame::Open { thread, spans } => {
                 self.open.insert(thread, spans);
                 Ok(())
@@ -126,8 +134,8 @@ impl<'a> Events<'a> {
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
-        let Self { stamps, wholes, rollup, spans, values, .. } = self;
-        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, values })
+        let Self { stamps, wholes, rollup, spans, values, counters, .. } = self;
+        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, values, counters })
     }
 
     fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
@@ -209,6 +217,16 @@ impl<'a> Events<'a> {
             };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
             self.values.push(&ValueRow { time_nanos, place, stamp, name, value })?;
+        }
+        Ok(())
+    }
+
+    fn add_counters(&mut self, counters: &[spool::Counter]) -> Result<(), StoreError> {
+        for &spool::Counter { time_nanos, name, device, value } in counters {
+            let Some(&name_id) = self.outline.texts.get(name) else { continue };
+            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.line);
+            let process_id = self.process;
+            self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The first pass over a spool: everything but its spans and values.
+//! The first pass over a spool: everything but its spans, values and counters.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::sessions::Sessions;
 use crate::names::{self, Names};
 use crate::rollup::NO_PLACE;
 
-/// What a spool says beside its spans and values.
+/// What a spool says beside its spans, values and counters.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) process: Option<Process>,
@@ -26,7 +26,7 @@ pub(super) struct Outline {
     pub(super) sessions: Sessions,
     pub(super) losses: Vec<(LossCause, u64)>,
     pub(super) overhead: Option<Overhead>,
-    /// Spans and values.
+    /// Spans, values and counters.
     pub(super) events: u64,
     /// The last moment of which the spool tells, on the recorder's clock.
     pub(super) last_nanos: Option<i64>,
@@ -83,6 +83,10 @@ impl Outline {
             Frame::Values { values, .. } => {
                 self.events += values.len() as u64;
                 self.reach(values.iter().map(|value| value.time_nanos));
+            }
+            Frame::Counters(counters) => {
+                self.events += counters.len() as u64;
+                self.reach(counters.iter().map(|counter| counter.time_nanos));
             }
             Frame::Open { spans, .. } => self.reach(spans.iter().map(|&(_, start)| start)),
             Frame::Session { session, event, name, time_nanos } => {

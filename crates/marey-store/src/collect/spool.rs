@@ -68,7 +68,7 @@ pub(super) fn collect(
     ids.name_threads(outline.threads.len());
     about::write(&outline, &clock, &process, &ids.threads, parts)?;
 
-    let mut events = Events::new(&outline, &clock, &parts.run);
+    let mut events = Events::new(&outline, &clock, process.id, &parts.run);
     source.pass(&file, meter, |frame| events.add(frame))?;
     let refs = Refs {
         process: process.id,

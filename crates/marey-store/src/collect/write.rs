@@ -1,4 +1,4 @@
-//! Writing the spans and values of a spool, and their sums.
+//! Writing the spans, values and counters of a spool, and the sums of spans.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -12,7 +12,7 @@ use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
 use crate::columns::{bits, flags, ids, ints};
 use crate::parts::{LazyPart, Parts};
-use crate::row::Field;
+use crate::row::{self, Field, Row};
 use crate::sort::Sorter;
 use crate::sums::{self, Whose};
 
@@ -37,8 +37,8 @@ pub(super) fn write(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let Gathered { stamps, wholes, rollup, spans, values } = gathered;
-    meter.begin_writing(spans.rows() + values.rows());
+    let Gathered { stamps, wholes, rollup, spans, values, counters } = gathered;
+    meter.begin_writing(spans.rows() + values.rows() + counters.rows());
     let start_nanos = refs.start_nanos;
     let whose = |place| {
         let Place { context, name, .. } = refs.place(place);
@@ -47,7 +47,8 @@ pub(super) fn write(
     sums::write(&wholes, rollup, whose, Some(refs.process), parts)?;
     drop(wholes);
     write_spans(spans, &stamps, refs, parts, meter)?;
-    write_metrics(values, &stamps, refs, parts, meter)
+    write_metrics(values, &stamps, refs, parts, meter)?;
+    write_counters(counters, refs, parts, meter)
 }
 
 /// Spans by their start, and the training steps among them.
@@ -144,6 +145,26 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
     ];
     MetricValue::finish(&mut values, &mut columns);
     columns
+}
+
+/// Counters by their time.
+fn write_counters(
+    counters: Sorter<row::Counter>,
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::COUNTERS);
+    let mut columns = <row::Counter as Row>::Columns::default();
+    counters.finish(BATCH_ROWS, |rows| {
+        for row in rows.iter() {
+            row.append(&mut columns);
+        }
+        part.write(row::Counter::finish(&mut columns), parts)?;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)
 }
 
 impl Refs<'_> {

@@ -16,8 +16,8 @@ use marey_model::table::Table;
 pub(crate) use self::field::byte;
 pub use self::field::{Args, Field};
 pub use self::tables::{
-    AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metadata,
-    Metric, Sample, Span, Step,
+    AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
+    Metadata, Metric, Sample, Span, Step,
 };
 pub use self::word::{ActivityKind, CollectiveState, FlowPoint, InstantScope, MemoryAction};
 

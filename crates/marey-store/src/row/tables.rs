@@ -118,6 +118,20 @@ rows! {
         value: MetricValue,
     }
 
+    /// What a counter said.
+    Counter of COUNTERS by (time_nanos) {
+        /// When, in nanoseconds since 1970.
+        time_nanos: i64,
+        /// The process that read it.
+        process_id: u32,
+        /// Number of the device, if it is of one.
+        device: Option<u32>,
+        /// Its name.
+        name_id: u32,
+        /// The value.
+        value: f64,
+    }
+
     /// A value of a call stack.
     Sample of SAMPLES by () {
         /// Its process.
@@ -341,6 +355,7 @@ mod tests {
         check::<Instant>();
         check::<Flow>();
         check::<Metric>();
+        check::<Counter>();
         check::<Sample>();
         check::<Step>();
         check::<GpuActivity>();

@@ -10,6 +10,7 @@
 //! | instants | their thread or process | instants |
 //! | points of flows | their thread | instants with a flow id |
 //! | values of metrics | a counter below their thread | counters |
+//! | counters of devices | a counter of the device below their process | counters |
 //! | samples | `samples` below their thread | instants with a call stack and its weight |
 //! | events of allocators | `memory` and the device | instants, and counters of the sums |
 //!
@@ -26,8 +27,8 @@ use std::io::Write;
 
 use marey_model::metric::MetricValue;
 use marey_store::row::{
-    AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metadata,
-    Metric, Row, Sample, Span, Step,
+    AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
+    Metadata, Metric, Row, Sample, Span, Step,
 };
 use marey_store::{Reader, StoreError};
 
@@ -76,6 +77,9 @@ pub(crate) fn write(
             MetricValue::Int(_) | MetricValue::Float(_) => writer.metric(&row)?,
             _ => *left_out.entry("values that are no numbers").or_default() += 1,
         }
+    }
+    for row in reader.rows::<Counter>()? {
+        writer.counter(&row?)?;
     }
     for row in reader.rows::<Sample>()? {
         let row = row?;
@@ -139,13 +143,14 @@ fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
         first::<Instant>(reader)?,
         first::<Flow>(reader)?,
         first::<Metric>(reader)?,
+        first::<Counter>(reader)?,
         first::<MemoryEvent>(reader)?,
         None,
     ];
     // Samples are in no order, and may have no time.
     let mut has_samples = false;
     for row in reader.rows::<Sample>()? {
-        first[7] = [first[7], row?.time_nanos].into_iter().flatten().min();
+        first[8] = [first[8], row?.time_nanos].into_iter().flatten().min();
         has_samples = true;
     }
     Ok(first.into_iter().flatten().min().or(has_samples.then_some(0)))

@@ -3,8 +3,8 @@
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
-    AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope, MemoryEvent, Metric, Sample,
-    Span,
+    AsyncSpan, Counter, Flow, FlowPoint, GpuActivity, Instant, InstantScope, MemoryEvent, Metric,
+    Sample, Span,
 };
 
 use super::Writer;
@@ -150,6 +150,14 @@ impl Writer<'_> {
                 ..TrackEvent::default()
             },
         )
+    }
+
+    /// A value of a counter of a device.
+    pub(super) fn counter(&mut self, row: &Counter) -> Result<(), ExportError> {
+        let place = Place::DeviceCounter(row.process_id, row.device, row.name_id);
+        let double_counter_value = Some(row.value);
+        let event = TrackEvent { double_counter_value, ..TrackEvent::default() };
+        self.count(&place, row.time_nanos, event)
     }
 
     /// Values of other types than numbers are none.

@@ -27,6 +27,8 @@ pub(super) enum Place {
     Async(u32, u32),
     /// A counter of a thread.
     Counter(u32, u32),
+    /// A counter of a device, or of none, that a process has read.
+    DeviceCounter(u32, Option<u32>, u32),
     /// Samples of a process, on a thread if it is known.
     Samples(u32, Option<u32>),
     /// A device's memory, as a process uses it.
@@ -171,6 +173,10 @@ impl Tracks {
             Place::Stream(_, device, stream) => named(&format!("GPU {device} stream {stream}")),
             &Place::Async(_, name_id) => named(reader.text(name_id)),
             &Place::Counter(_, name_id) => counter(reader.text(name_id)),
+            &Place::DeviceCounter(_, device, name_id) => {
+                let name = reader.text(name_id);
+                counter(&device.map_or(name.to_owned(), |device| format!("GPU {device} {name}")))
+            }
             Place::Samples(..) => named("samples"),
             Place::Memory(_, memory) => named(memory),
             Place::MemoryCounter(_, name) => {
@@ -183,6 +189,7 @@ impl Tracks {
             Place::Thread(id) => Some(self.uuid(&Place::Thread(*id), packets)?),
             Place::Stream(process, ..)
             | Place::Async(process, _)
+            | Place::DeviceCounter(process, ..)
             | Place::Samples(process, None)
             | Place::Memory(process, _)
             | Place::MemoryCounter(process, _) => {

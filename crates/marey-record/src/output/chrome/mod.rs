@@ -157,7 +157,9 @@ impl Playback {
                 }
             }
             // The outline has seen these.
-            Frame::Process(_)
+            // Proton's traces have no place for counters.
+            Frame::Counters(_)
+            | Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Device(_)
             | Frame::Note { .. }

@@ -97,6 +97,9 @@ impl Outline {
             }
             Frame::Spans { spans, .. } => self.reach(spans.iter().map(|span| span.end_nanos)),
             Frame::Values { values, .. } => self.reach(values.iter().map(|value| value.time_nanos)),
+            Frame::Counters(counters) => {
+                self.reach(counters.iter().map(|counter| counter.time_nanos));
+            }
             Frame::Open { spans, .. } => self.reach(spans.iter().map(|&(_, start)| start)),
             &Frame::Session { session, event, time_nanos, .. } => {
                 self.reach([time_nanos]);

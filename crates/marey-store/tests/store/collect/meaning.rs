@@ -7,7 +7,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
-use marey_model::spool::{Frame, SessionEvent};
+use marey_model::spool::{Counter, Frame, SessionEvent};
 use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
 use marey_store::Run;
 use proptest::collection::vec;
@@ -17,7 +17,7 @@ use proptest::sample::select;
 use super::spools::{
     INNER, LOSS, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
 };
-use super::tables::{Place, Tables, column, ids, ints, text};
+use super::tables::{CounterRow, Place, Tables, column, ids, ints, text};
 
 fn collected(recorded: &Recorded) -> Run {
     marey_store::open(recorded.path(), &mut |_| ()).unwrap()
@@ -60,6 +60,34 @@ fn a_program_reads_as_it_ran() {
     assert_eq!(tables.values()[0].value, MetricValue::Float(0.5));
     assert_eq!(tables.values()[0].name, "loss");
     assert!(!recorded.spool_path(100).exists());
+}
+
+#[test]
+fn counters_are_of_devices_and_in_order_of_time() {
+    let counter = |time_nanos, name, device, value| Counter { time_nanos, name, device, value };
+    let mut frames = head(100);
+    frames.extend([
+        // Two sources, of which the second is late.
+        Frame::Counters(vec![counter(20, 4, Some(0), 61.0), counter(20, 4, Some(1), 0.25)]),
+        Frame::Counters(vec![counter(10, 5, None, -7.5)]),
+        Frame::End,
+    ]);
+    let run = collected(&Recorded::of(&[&frames, &head(101)]));
+    let row = |nanos, device, name: &str, value| CounterRow {
+        time_nanos: UNIX + nanos,
+        device,
+        name: name.to_owned(),
+        value,
+    };
+    assert_eq!(
+        Tables::of(&run, 100).counters(),
+        [
+            row(10, None, "tokens", -7.5),
+            row(20, Some(0), "loss", 61.0),
+            row(20, Some(1), "loss", 0.25),
+        ]
+    );
+    assert!(Tables::of(&run, 101).counters().is_empty());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, NodeDef, SessionEvent, Span};
 
 use super::spools::UNIX;
-use super::tables::{Place, SpanRow, ValueRow};
+use super::tables::{CounterRow, Place, SpanRow, ValueRow};
 
 /// The spans and values of a spool, sorted as in its tables.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub(crate) struct Expected {
     /// Those that count in sums.
     pub(crate) summed_up: Vec<SpanRow>,
     pub(crate) values: Vec<ValueRow>,
+    pub(crate) counters: Vec<CounterRow>,
 }
 
 /// What a session was at a frame.
@@ -56,6 +57,7 @@ pub(crate) fn expected(frames: &[Frame]) -> Expected {
     model.add_open(u64::MAX, last_nanos);
     model.expected.spans.sort_by_key(|span| span.start_nanos);
     model.expected.values.sort_by_key(|value| value.time_nanos);
+    model.expected.counters.sort_by_key(|counter| counter.time_nanos);
     model.expected
 }
 
@@ -97,6 +99,15 @@ impl<'a> Model<'a> {
                     };
                     self.expected.values.push(row);
                 }
+            }
+            Frame::Counters(counters) => {
+                let rows = counters.iter().map(|counter| CounterRow {
+                    time_nanos: UNIX + counter.time_nanos,
+                    device: counter.device,
+                    name: self.texts[&counter.name].to_owned(),
+                    value: counter.value,
+                });
+                self.expected.counters.extend(rows);
             }
             Frame::Process(_) | Frame::Clock { .. } | Frame::Overhead(_) | Frame::End => {}
         }
@@ -235,6 +246,7 @@ fn times(frame: &Frame) -> Vec<i64> {
             spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]).collect()
         }
         Frame::Values { values, .. } => values.iter().map(|value| value.time_nanos).collect(),
+        Frame::Counters(counters) => counters.iter().map(|counter| counter.time_nanos).collect(),
         Frame::Open { spans, .. } => spans.iter().map(|span| span.1).collect(),
         Frame::Session { time_nanos, .. } => vec![*time_nanos],
         _ => Vec::new(),

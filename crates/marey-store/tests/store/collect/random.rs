@@ -24,6 +24,7 @@ proptest! {
             let tables = Tables::of(&run, pid);
             prop_assert_eq!(&tables.spans(), &expected.spans);
             prop_assert_eq!(&tables.values(), &expected.values);
+            prop_assert_eq!(&tables.counters(), &expected.counters);
             check_steps(&tables, &expected)?;
             check_rollups(&tables.rollups(), &expected.summed_up, pid)?;
         }

@@ -7,7 +7,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use marey_model::spool::{Counter, Frame, NodeDef, SessionEvent, Span, Value, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -186,8 +186,11 @@ fn random_frame(longest: i64) -> impl Strategy<Value = Frame> {
     ];
     let session = (0..3_u32, event, time.clone())
         .prop_map(|(number, event, time_nanos)| session(number, event, time_nanos));
+    let counter = (time, LOSS..=LOSS + 1, prop::option::of(0..3_u32), -1e6..1e6)
+        .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
+    let counters = vec(counter, 0..8).prop_map(Frame::Counters);
     let losses = vec((select(LossCause::ALL.to_vec()), 0..9_u64), 0..2).prop_map(Frame::Losses);
-    prop_oneof![6 => spans, 2 => values, 1 => open, 2 => session, 1 => losses]
+    prop_oneof![6 => spans, 2 => values, 1 => open, 2 => session, 1 => losses, 1 => counters]
 }
 
 fn random_value() -> impl Strategy<Value = MetricValue> {

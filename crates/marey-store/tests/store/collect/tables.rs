@@ -8,7 +8,7 @@ use marey_model::metric::MetricValue;
 use marey_model::sketch::Sketch;
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    CONTEXTS, METRICS, PROCESSES, ROLLUPS, SPANS, STEPS, STRINGS, THREADS,
+    CONTEXTS, COUNTERS, METRICS, PROCESSES, ROLLUPS, SPANS, STEPS, STRINGS, THREADS,
 };
 use marey_store::Run;
 
@@ -40,6 +40,14 @@ pub(crate) struct ValueRow {
     pub(crate) sessions: u64,
     pub(crate) phase: u32,
     pub(crate) value: MetricValue,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CounterRow {
+    pub(crate) time_nanos: i64,
+    pub(crate) device: Option<u32>,
+    pub(crate) name: String,
+    pub(crate) value: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +164,19 @@ impl<'a> Tables<'a> {
             value: value(&batch, row),
         };
         rows.into_iter().map(value).collect()
+    }
+
+    pub(crate) fn counters(&self) -> Vec<CounterRow> {
+        let batch = self.run.read(&COUNTERS).unwrap();
+        let devices = column(&batch, "device").as_primitive::<UInt32Type>();
+        let own = ids(&batch, "process_id").iter().enumerate();
+        let counter = |(row, _)| CounterRow {
+            time_nanos: ints(&batch, "time_nanos")[row],
+            device: devices.is_valid(row).then(|| devices.value(row)),
+            name: self.texts[ids(&batch, "name_id")[row] as usize].clone(),
+            value: column(&batch, "value").as_primitive::<Float64Type>().value(row),
+        };
+        own.filter(|&(_, &process)| process == self.process).map(counter).collect()
     }
 
     pub(crate) fn rollups(&self) -> Vec<RollupRow> {
