@@ -114,7 +114,6 @@ pub mod driver {
         call(67, "cuMemcpyAtoHAsync"),
         call(68, "cuMemcpy2DAsync"),
         call(69, "cuMemcpy3DAsync"),
-        call(248, "cuMemcpy_v2"),
         call(276, "cuMemcpyHtoD_v2"),
         call(277, "cuMemcpyHtoDAsync_v2"),
         call(278, "cuMemcpyDtoH_v2"),

@@ -83,7 +83,7 @@ macro_rules! layouts {
 // layout` sees; so a record is never thought longer than it is.
 layouts! {
     /// What each activity record begins with.
-    common: "CUpti_Activity" 4;
+    common: "CUpti_Activity" 8;
     {
         KIND = "kind" @ 0 + 4;
     }
