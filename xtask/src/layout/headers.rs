@@ -24,6 +24,7 @@ const WHEELS: &[(&str, &str)] = &[
     ("nvidia-cuda-cupti-cu12", "12.6.80"),
     ("nvidia-cuda-cupti-cu12", "12.8.90"),
     ("nvidia-cuda-cupti-cu12", "12.9.79"),
+    ("nvidia-cuda-cupti", "13.0.48"),
     ("nvidia-cuda-cupti", "13.0.85"),
     ("nvidia-cuda-cupti", "13.1.115"),
     ("nvidia-cuda-cupti", "13.2.86"),

@@ -166,10 +166,10 @@ pub mod driver {
         call_since(26, 777, "cuMemcpyBatchAsync_ptsz"),
         call_since(26, 778, "cuMemcpy3DBatchAsync"),
         call_since(26, 779, "cuMemcpy3DBatchAsync_ptsz"),
-        call_since(130_001, 796, "cuMemcpyBatchAsync_v2"),
-        call_since(130_001, 797, "cuMemcpyBatchAsync_v2_ptsz"),
-        call_since(130_001, 798, "cuMemcpy3DBatchAsync_v2"),
-        call_since(130_001, 799, "cuMemcpy3DBatchAsync_v2_ptsz"),
+        call_since(130_000, 796, "cuMemcpyBatchAsync_v2"),
+        call_since(130_000, 797, "cuMemcpyBatchAsync_v2_ptsz"),
+        call_since(130_000, 798, "cuMemcpy3DBatchAsync_v2"),
+        call_since(130_000, 799, "cuMemcpy3DBatchAsync_v2_ptsz"),
         call_since(130_101, 837, "cuMemcpyWithAttributesAsync"),
         call_since(130_101, 838, "cuMemcpyWithAttributesAsync_ptsz"),
         call_since(130_101, 839, "cuMemcpy3DWithAttributesAsync"),
@@ -216,7 +216,7 @@ pub mod driver {
         call(121, "cuEventSynchronize"),
         call(126, "cuStreamSynchronize"),
         call(440, "cuStreamSynchronize_ptsz"),
-        call_since(130_001, 800, "cuCtxSynchronize_v2"),
+        call_since(130_000, 800, "cuCtxSynchronize_v2"),
     ]);
 
     /// Calls that allocate memory of the device, or free it.
@@ -269,8 +269,8 @@ pub mod runtime {
         call(272, "cudaLaunchCooperativeKernelMultiDevice_v9000"),
         call(430, "cudaLaunchKernelExC_v11060"),
         call(431, "cudaLaunchKernelExC_ptsz_v11060"),
-        call_since(130_001, 505, "__cudaLaunchKernel_v13000"),
-        call_since(130_001, 506, "__cudaLaunchKernel_ptsz_v13000"),
+        call_since(130_000, 505, "__cudaLaunchKernel_v13000"),
+        call_since(130_000, 506, "__cudaLaunchKernel_ptsz_v13000"),
     ]);
 
     /// Calls that launch a graph.
@@ -352,10 +352,10 @@ pub mod runtime {
         call_since(26, 483, "cudaMemcpyBatchAsync_ptsz_v12080"),
         call_since(26, 484, "cudaMemcpy3DBatchAsync_v12080"),
         call_since(26, 485, "cudaMemcpy3DBatchAsync_ptsz_v12080"),
-        call_since(130_001, 509, "cudaMemcpyBatchAsync_v13000"),
-        call_since(130_001, 510, "cudaMemcpyBatchAsync_ptsz_v13000"),
-        call_since(130_001, 511, "cudaMemcpy3DBatchAsync_v13000"),
-        call_since(130_001, 512, "cudaMemcpy3DBatchAsync_ptsz_v13000"),
+        call_since(130_000, 509, "cudaMemcpyBatchAsync_v13000"),
+        call_since(130_000, 510, "cudaMemcpyBatchAsync_ptsz_v13000"),
+        call_since(130_000, 511, "cudaMemcpy3DBatchAsync_v13000"),
+        call_since(130_000, 512, "cudaMemcpy3DBatchAsync_ptsz_v13000"),
         call_since(130_202, 554, "cudaMemcpyWithAttributesAsync_v13020"),
         call_since(130_202, 555, "cudaMemcpyWithAttributesAsync_ptsz_v13020"),
         call_since(130_202, 556, "cudaMemcpy3DWithAttributesAsync_v13020"),
