@@ -39,7 +39,7 @@ const fn call_since(since: u32, id: u32, name: &'static str) -> Call {
     Call { id, name, since }
 }
 
-/// Calls of the driver, in [`domain::DRIVER_API`](super::domain::DRIVER_API).
+/// Calls of the driver, in [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
 pub mod driver {
     use super::{Call, Calls, call, call_since};
 
@@ -250,7 +250,7 @@ pub mod driver {
     ];
 }
 
-/// Calls of the runtime, in [`domain::RUNTIME_API`](super::domain::RUNTIME_API).
+/// Calls of the runtime, in [`domain::RUNTIME_API`](crate::cupti::abi::constants::domain::RUNTIME_API).
 pub mod runtime {
     use super::{Call, Calls, call, call_since};
 
