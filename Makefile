@@ -84,6 +84,10 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/formats.py
 	$(PY) bench/views.py
 
+.PHONY: layout
+layout: ## Compare the tables of CUPTI with the vendor's headers, of every version (needs a network)
+	$(CARGO) xtask layout
+
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \

@@ -1,7 +1,7 @@
 //! Checks and generators of this repository, run as `cargo xtask`.
 //!
 //! **Constraints.** It serves developers and CI only; nothing that ships depends on it. It writes
-//! nothing but the files that [`codegen`] lists.
+//! nothing into the repository but the files that [`codegen`] lists.
 //!
 //! Start reading at [`deps::rules`], the crate table of the design as data.
 
@@ -9,6 +9,7 @@
 
 mod codegen;
 mod deps;
+mod layout;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +21,12 @@ usage: cargo xtask <command>
 
   deps               check who depends on whom against the table of allowed edges
   codegen            write the files that are generated from marey-model
-  codegen --check    fail if one of them differs";
+  codegen --check    fail if one of them differs
+  layout [--cache FOLDER]
+                     compare the tables of marey-gpu with the vendor's headers, of wheels that are
+                     fetched once and kept in the folder (~/.cache/marey/cupti-headers)
+  layout --headers FOLDER...
+                     compare them with the headers in these folders, without a network";
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -35,6 +41,12 @@ enum XtaskError {
     MetadataFormat(#[from] serde_json::Error),
     #[error("the direction of the crates is broken\n{}", lines(.0))]
     Direction(Vec<deps::Violation>),
+    #[error("{}: there is no `#define CUPTI_API_VERSION`", .0.display())]
+    NoVersion(PathBuf),
+    #[error("`{0}` failed: {1}")]
+    Command(String, String),
+    #[error("the tables of marey-gpu differ from the vendor's headers\n{}", lines(.0))]
+    Layout(Vec<layout::Mismatch>),
     #[error("generated files differ\n{}\nhint: run `cargo xtask codegen`", lines(.0))]
     Stale(Vec<&'static str>),
 }
@@ -59,6 +71,9 @@ fn run(args: &[&str]) -> Result<String, XtaskError> {
         ["deps"] => deps::run(&root),
         ["codegen"] => codegen::write(&root),
         ["codegen", "--check"] => codegen::check(&root),
+        ["layout"] => layout::run(None),
+        ["layout", "--cache", folder] => layout::run(Some(folder)),
+        ["layout", "--headers", folders @ ..] if !folders.is_empty() => layout::run_on(folders),
         _ => Err(XtaskError::Usage),
     }
 }

@@ -39,7 +39,7 @@ const fn call_since(since: u32, id: u32, name: &'static str) -> Call {
     Call { id, name, since }
 }
 
-/// Calls of the driver, in [`domain::DRIVER_API`](super::domain::DRIVER_API).
+/// Calls of the driver, in [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
 pub mod driver {
     use super::{Call, Calls, call, call_since};
 
@@ -114,7 +114,6 @@ pub mod driver {
         call(67, "cuMemcpyAtoHAsync"),
         call(68, "cuMemcpy2DAsync"),
         call(69, "cuMemcpy3DAsync"),
-        call(248, "cuMemcpy_v2"),
         call(276, "cuMemcpyHtoD_v2"),
         call(277, "cuMemcpyHtoDAsync_v2"),
         call(278, "cuMemcpyDtoH_v2"),
@@ -167,10 +166,10 @@ pub mod driver {
         call_since(26, 777, "cuMemcpyBatchAsync_ptsz"),
         call_since(26, 778, "cuMemcpy3DBatchAsync"),
         call_since(26, 779, "cuMemcpy3DBatchAsync_ptsz"),
-        call_since(130_001, 796, "cuMemcpyBatchAsync_v2"),
-        call_since(130_001, 797, "cuMemcpyBatchAsync_v2_ptsz"),
-        call_since(130_001, 798, "cuMemcpy3DBatchAsync_v2"),
-        call_since(130_001, 799, "cuMemcpy3DBatchAsync_v2_ptsz"),
+        call_since(130_000, 796, "cuMemcpyBatchAsync_v2"),
+        call_since(130_000, 797, "cuMemcpyBatchAsync_v2_ptsz"),
+        call_since(130_000, 798, "cuMemcpy3DBatchAsync_v2"),
+        call_since(130_000, 799, "cuMemcpy3DBatchAsync_v2_ptsz"),
         call_since(130_101, 837, "cuMemcpyWithAttributesAsync"),
         call_since(130_101, 838, "cuMemcpyWithAttributesAsync_ptsz"),
         call_since(130_101, 839, "cuMemcpy3DWithAttributesAsync"),
@@ -217,7 +216,7 @@ pub mod driver {
         call(121, "cuEventSynchronize"),
         call(126, "cuStreamSynchronize"),
         call(440, "cuStreamSynchronize_ptsz"),
-        call_since(130_001, 800, "cuCtxSynchronize_v2"),
+        call_since(130_000, 800, "cuCtxSynchronize_v2"),
     ]);
 
     /// Calls that allocate memory of the device, or free it.
@@ -251,7 +250,7 @@ pub mod driver {
     ];
 }
 
-/// Calls of the runtime, in [`domain::RUNTIME_API`](super::domain::RUNTIME_API).
+/// Calls of the runtime, in [`domain::RUNTIME_API`](crate::cupti::abi::constants::domain::RUNTIME_API).
 pub mod runtime {
     use super::{Call, Calls, call, call_since};
 
@@ -270,8 +269,8 @@ pub mod runtime {
         call(272, "cudaLaunchCooperativeKernelMultiDevice_v9000"),
         call(430, "cudaLaunchKernelExC_v11060"),
         call(431, "cudaLaunchKernelExC_ptsz_v11060"),
-        call_since(130_001, 505, "__cudaLaunchKernel_v13000"),
-        call_since(130_001, 506, "__cudaLaunchKernel_ptsz_v13000"),
+        call_since(130_000, 505, "__cudaLaunchKernel_v13000"),
+        call_since(130_000, 506, "__cudaLaunchKernel_ptsz_v13000"),
     ]);
 
     /// Calls that launch a graph.
@@ -353,10 +352,10 @@ pub mod runtime {
         call_since(26, 483, "cudaMemcpyBatchAsync_ptsz_v12080"),
         call_since(26, 484, "cudaMemcpy3DBatchAsync_v12080"),
         call_since(26, 485, "cudaMemcpy3DBatchAsync_ptsz_v12080"),
-        call_since(130_001, 509, "cudaMemcpyBatchAsync_v13000"),
-        call_since(130_001, 510, "cudaMemcpyBatchAsync_ptsz_v13000"),
-        call_since(130_001, 511, "cudaMemcpy3DBatchAsync_v13000"),
-        call_since(130_001, 512, "cudaMemcpy3DBatchAsync_ptsz_v13000"),
+        call_since(130_000, 509, "cudaMemcpyBatchAsync_v13000"),
+        call_since(130_000, 510, "cudaMemcpyBatchAsync_ptsz_v13000"),
+        call_since(130_000, 511, "cudaMemcpy3DBatchAsync_v13000"),
+        call_since(130_000, 512, "cudaMemcpy3DBatchAsync_ptsz_v13000"),
         call_since(130_202, 554, "cudaMemcpyWithAttributesAsync_v13020"),
         call_since(130_202, 555, "cudaMemcpyWithAttributesAsync_ptsz_v13020"),
         call_since(130_202, 556, "cudaMemcpy3DWithAttributesAsync_v13020"),

@@ -83,7 +83,7 @@ macro_rules! layouts {
 // layout` sees; so a record is never thought longer than it is.
 layouts! {
     /// What each activity record begins with.
-    common: "CUpti_Activity" 4;
+    common: "CUpti_Activity" 8;
     {
         KIND = "kind" @ 0 + 4;
     }
@@ -91,7 +91,7 @@ layouts! {
     /// A kernel. Times are in nanoseconds of the library's clock; `end` is 0 while it is not known.
     kernel:
         "CUpti_ActivityKernel9" 208,
-        "CUpti_ActivityKernel10" 216 since 130_001,
+        "CUpti_ActivityKernel10" 216 since 130_000,
         "CUpti_ActivityKernel11" 224 since 130_101,
         "CUpti_ActivityKernel12" 232 since 130_301,
         "CUpti_ActivityKernel13" 248 since 130_401;
@@ -273,7 +273,7 @@ layouts! {
     /// What a marker carries.
     marker_data:
         "CUpti_ActivityMarkerData" 32,
-        "CUpti_ActivityMarkerData2" 40 since 130_001;
+        "CUpti_ActivityMarkerData2" 40 since 130_000;
     {
         FLAGS = "flags" @ 4 + 4;
         ID = "id" @ 8 + 4;
@@ -281,7 +281,7 @@ layouts! {
         PAYLOAD = "payload" @ 16 + 8;
         COLOR = "color" @ 24 + 4;
         CATEGORY = "category" @ 28 + 4;
-        DOMAIN_ID = "cuptiDomainId" @ 32 + 4 since 130_001;
+        DOMAIN_ID = "cuptiDomainId" @ 32 + 4 since 130_000;
     }
 
     /// A launch of a whole graph, where its nodes are not traced one by one.
@@ -418,13 +418,13 @@ layouts! {
 
     /// What `cuptiSubscribe_v2` is given.
     subscriber_params:
-        "CUpti_SubscriberParams" 32 since 130_001,
+        "CUpti_SubscriberParams" 32 since 130_000,
         "CUpti_SubscriberParams" 40 since 130_202;
     {
-        STRUCT_SIZE = "structSize" @ 0 + 8 since 130_001;
-        SUBSCRIBER_NAME = "subscriberName" @ 8 + 8 since 130_001;
-        OLD_SUBSCRIBER_NAME = "oldSubscriberName" @ 16 + 8 since 130_001;
-        OLD_SUBSCRIBER_SIZE = "oldSubscriberSize" @ 24 + 8 since 130_001;
+        STRUCT_SIZE = "structSize" @ 0 + 8 since 130_000;
+        SUBSCRIBER_NAME = "subscriberName" @ 8 + 8 since 130_000;
+        OLD_SUBSCRIBER_NAME = "oldSubscriberName" @ 16 + 8 since 130_000;
+        OLD_SUBSCRIBER_SIZE = "oldSubscriberSize" @ 24 + 8 since 130_000;
         ALLOW_MULTIPLE_SUBSCRIBERS = "allowMultipleSubscribers" @ 32 + 1 since 130_202;
     }
 }

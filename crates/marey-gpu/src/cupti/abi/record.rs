@@ -160,6 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_behind_a_record_is_not_of_it() {
+        let bytes = counted(300);
+        let behind = Field { offset: 208, size: 8, since: 0 };
+        let record = Record::new(&bytes, 28);
+        assert!(record.read_u64(behind).is_some());
+        assert_eq!(record.ending_as(&kernel::LAYOUT).read_u64(behind), None);
+        let newer = Record::new(&bytes, 130_001).ending_as(&kernel::LAYOUT);
+        assert!(newer.read_u64(behind).is_some());
+    }
+
+    #[test]
     fn a_buffer_that_ends_within_the_record_ends_the_record() {
         let bytes = counted(100);
         let record = Record::new(&bytes, 28).ending_as(&kernel::LAYOUT);
@@ -174,6 +185,17 @@ mod tests {
         let bytes = counted(300);
         let is_device_launched = |api| Record::new(&bytes, api).read_u8(memcpy::IS_DEVICE_LAUNCHED);
         assert_eq!((is_device_launched(28), is_device_launched(130_001)), (None, Some(84)));
+    }
+
+    #[test]
+    fn a_field_lies_within_the_record_of_its_first_version() {
+        for layout in layout::ALL {
+            for named in layout.fields {
+                let end = named.field.offset + named.field.size;
+                let bytes = layout.bytes(named.field.since);
+                assert!(end <= bytes, "{} {}", layout.name, named.c_name);
+            }
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ codes! {
     43 "ERROR_MIG_DEVICE_NOT_SUPPORTED" since 26, "not supported on parts of a device";
     44 "ERROR_SLI_DEVICE_NOT_SUPPORTED" since 26, "not supported under SLI";
     45 "ERROR_WSL_DEVICE_NOT_SUPPORTED" since 26, "not supported under WSL";
-    46 "ERROR_INVALID_CHIP_NAME" since 130_001, "no such chip";
+    46 "ERROR_INVALID_CHIP_NAME" since 130_000, "no such chip";
     47 "ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS" since 130_101, "hardware event tracing is not supported under MPS";
     999 "ERROR_UNKNOWN", "an error without a name; where no device is, the driver cannot be reached";
 }

@@ -1,0 +1,115 @@
+//! The tables of `marey-gpu` against the vendor's headers: `cargo xtask layout`.
+//!
+//! For each version of the headers a C program is made that prints every offset, size and number
+//! which the tables claim; what it prints is compared with them. Nothing of the headers stays here.
+
+mod checks;
+mod headers;
+mod program;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use self::checks::{Check, checks};
+use self::headers::Headers;
+use crate::XtaskError;
+
+/// A number that the headers do not have as the tables do.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("API {api_version}: {name} is {expected} here and {} in the headers", found.map_or_else(|| "nowhere".to_owned(), |it| it.to_string()))]
+pub(crate) struct Mismatch {
+    api_version: u32,
+    name: String,
+    expected: u64,
+    found: Option<u64>,
+}
+
+/// Compares with the headers of the vendor's wheels, which are kept in a folder.
+pub(crate) fn run(cache: Option<&str>) -> Result<String, XtaskError> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let folder = cache.map_or_else(|| home.join(".cache/marey/cupti-headers"), PathBuf::from);
+    compare(&headers::of_wheels(&folder)?)
+}
+
+/// Compares with the headers in these folders; those without CUPTI's serve the others.
+pub(crate) fn run_on(folders: &[&str]) -> Result<String, XtaskError> {
+    let folders: Vec<&Path> = folders.iter().map(Path::new).collect();
+    compare(&headers::in_folders(&folders)?)
+}
+
+fn compare(versions: &[Headers]) -> Result<String, XtaskError> {
+    let mut mismatches = Vec::new();
+    let mut notes = Vec::new();
+    let mut count = 0;
+    for headers in versions {
+        let (checks, unknown) = checks(headers);
+        let found = program::run(headers, &checks)?;
+        count += checks.len();
+        mismatches.extend(differing(headers.api_version, &checks, &found));
+        notes.extend(unknown.into_iter().map(|name| {
+            format!("\nnote: API {} has {name}: give it to `abi/layout.rs`", headers.api_version)
+        }));
+    }
+    if !mismatches.is_empty() {
+        return Err(XtaskError::Layout(mismatches));
+    }
+    let versions: Vec<String> = versions.iter().map(|it| it.api_version.to_string()).collect();
+    let notes: String = notes.concat();
+    Ok(format!("{count} offsets, sizes and numbers agree, in API {}{notes}", versions.join(", ")))
+}
+
+fn differing(api_version: u32, checks: &[Check], found: &[Option<u64>]) -> Vec<Mismatch> {
+    checks
+        .iter()
+        .zip(found)
+        .filter(|(check, found)| **found != Some(check.expected))
+        .map(|(check, &found)| Mismatch {
+            api_version,
+            name: check.name.clone(),
+            expected: check.expected,
+            found,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers that have one record, as some version of the vendor's would.
+    fn headers(folder: &Path, record: &str) -> Headers {
+        let include = folder.to_path_buf();
+        std::fs::write(folder.join("record.h"), record).unwrap();
+        Headers { api_version: 28, text: record.to_owned(), include: vec![include] }
+    }
+
+    fn check(name: &str, expression: &str, expected: u64) -> Check {
+        Check { name: name.to_owned(), expression: expression.to_owned(), expected }
+    }
+
+    #[test]
+    fn a_mismatch_is_told_by_name_with_what_was_expected_and_found() {
+        let folder = std::env::temp_dir().join(format!("marey-layout-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let headers = headers(&folder, "typedef struct { int kind; long start; } Record;");
+        let checks = [
+            check("size of Record", "sizeof(Record)", 16),
+            check("Record.start", "offsetof(Record, start)", 4),
+            check("Record.end", "offsetof(Record, end)", 16),
+            check("Record.kind", "offsetof(Record, kind)", 0),
+        ];
+        let found = program::run_with(&headers, &["record.h"], &checks).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, [Some(16), Some(8), None, Some(0)]);
+        let told: Vec<String> =
+            differing(28, &checks, &found).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "API 28: Record.start is 4 here and 8 in the headers",
+                "API 28: Record.end is 16 here and nowhere in the headers"
+            ]
+        );
+    }
+}

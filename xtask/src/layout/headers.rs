@@ -1,0 +1,159 @@
+//! The vendor's headers, taken from the wheels that bring them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::program::command;
+use crate::XtaskError;
+
+/// The headers of one version of CUPTI.
+#[derive(Debug)]
+pub(super) struct Headers {
+    /// The version that they say they are of.
+    pub(super) api_version: u32,
+    /// The declarations of records and callbacks.
+    pub(super) text: String,
+    /// Where the compiler looks for headers.
+    pub(super) include: Vec<PathBuf>,
+}
+
+/// Each version whose records differ from the one before. The newest is asked for every time.
+const WHEELS: &[(&str, &str)] = &[
+    ("nvidia-cuda-cupti-cu12", "12.0.146"),
+    ("nvidia-cuda-cupti-cu12", "12.4.127"),
+    ("nvidia-cuda-cupti-cu12", "12.6.80"),
+    ("nvidia-cuda-cupti-cu12", "12.8.90"),
+    ("nvidia-cuda-cupti-cu12", "12.9.79"),
+    ("nvidia-cuda-cupti", "13.0.48"),
+    ("nvidia-cuda-cupti", "13.0.85"),
+    ("nvidia-cuda-cupti", "13.1.115"),
+    ("nvidia-cuda-cupti", "13.2.86"),
+    ("nvidia-cuda-cupti", "13.3.75"),
+    ("nvidia-cuda-cupti", "13.4.92"),
+    ("nvidia-cuda-cupti", NEWEST),
+    // The headers of CUDA, which those of each version include.
+    ("nvidia-cuda-runtime", NEWEST),
+    ("nvidia-cuda-crt", NEWEST),
+];
+const NEWEST: &str = "newest";
+
+/// The headers of the wheels; those that the folder has are not fetched again.
+pub(super) fn of_wheels(folder: &Path) -> Result<Vec<Headers>, XtaskError> {
+    let mut includes = Vec::new();
+    for (package, version) in WHEELS {
+        let unpacked = folder.join(format!("{package}-{version}"));
+        if *version == NEWEST || !unpacked.is_dir() {
+            fetch(package, version, folder, &unpacked)?;
+        }
+        includes.extend(include_folders(&unpacked));
+    }
+    in_folders(&includes.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+}
+
+/// The headers in these folders, each version with those that are of CUDA.
+pub(super) fn in_folders(folders: &[&Path]) -> Result<Vec<Headers>, XtaskError> {
+    let (cupti, cuda): (Vec<&Path>, Vec<&Path>) =
+        folders.iter().partition(|folder| folder.join(VERSION).is_file());
+    let read = |folder: &Path, name: &str| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).map_err(|source| XtaskError::File { path, source })
+    };
+    cupti
+        .into_iter()
+        .map(|folder| {
+            let version = read(folder, VERSION)?;
+            let api_version = defined_version(&version)
+                .ok_or_else(|| XtaskError::NoVersion(folder.join(VERSION)))?;
+            let text = read(folder, "cupti_activity.h")? + &read(folder, "cupti_callbacks.h")?;
+            let include = [folder].iter().chain(&cuda).map(|it| it.to_path_buf()).collect();
+            Ok(Headers { api_version, text, include })
+        })
+        .collect()
+}
+
+impl Headers {
+    /// The newest of the structures that are called as this one but for the number at the end.
+    pub(super) fn newest_of(&self, c_name: &str) -> String {
+        let stem = c_name.trim_end_matches(|it: char| it.is_ascii_digit());
+        let number_of = |name: &str| match name.strip_prefix(stem)? {
+            "" => Some(1),
+            digits => digits.parse::<u32>().ok(),
+        };
+        self.text
+            .split('}')
+            .filter_map(|after| after.split_once(';'))
+            .map(|(name, _)| name.trim())
+            .filter_map(|name| Some((number_of(name)?, name)))
+            .max()
+            .filter(|(number, _)| Some(*number) > number_of(c_name))
+            .map_or(c_name, |(_, name)| name)
+            .to_owned()
+    }
+}
+
+const VERSION: &str = "cupti_version.h";
+
+fn defined_version(text: &str) -> Option<u32> {
+    let (_, after) = text.split_once("#define CUPTI_API_VERSION")?;
+    after.split_whitespace().next()?.parse().ok()
+}
+
+/// Fetches a wheel and unpacks its headers.
+fn fetch(package: &str, version: &str, folder: &Path, unpacked: &Path) -> Result<(), XtaskError> {
+    let wheels = folder.join("wheel");
+    let file = |path: &Path| {
+        let path = path.to_path_buf();
+        |source| XtaskError::File { path, source }
+    };
+    for old in [wheels.as_path(), unpacked] {
+        if old.is_dir() {
+            fs::remove_dir_all(old).map_err(file(old))?;
+        }
+    }
+    fs::create_dir_all(&wheels).map_err(file(&wheels))?;
+    let requirement = match version {
+        NEWEST => package.to_owned(),
+        version => format!("{package}=={version}"),
+    };
+    let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
+    command("python3", |it| it.args(pip).arg(&wheels).arg(requirement))?;
+    command("python3", |it| it.args(["-c", UNPACK]).args([&wheels, unpacked]))?;
+    fs::remove_dir_all(&wheels).map_err(file(&wheels))
+}
+
+/// Unpacks the headers of the wheels in a folder.
+const UNPACK: &str = "
+import pathlib, sys, zipfile
+for path in pathlib.Path(sys.argv[1]).glob('*.whl'):
+    with zipfile.ZipFile(path) as wheel:
+        names = [name for name in wheel.namelist() if '/include/' in name]
+        wheel.extractall(sys.argv[2], names)
+";
+
+/// Folders called `include` two below the root of a wheel, as `nvidia/cu13/include`.
+fn include_folders(unpacked: &Path) -> Vec<PathBuf> {
+    let packages = fs::read_dir(unpacked.join("nvidia")).into_iter().flatten().flatten();
+    packages.map(|it| it.path().join("include")).filter(|it| it.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_a_family_is_found_by_its_number() {
+        let text =
+            "typedef struct {} CUpti_ActivityKernel9;\ntypedef struct {\n} CUpti_ActivityKernel10 ;
+            typedef struct {} CUpti_ActivityKernelFieldIds; typedef struct {} CUpti_ActivityAPI;";
+        let headers = Headers { api_version: 0, text: text.to_owned(), include: Vec::new() };
+        assert_eq!(headers.newest_of("CUpti_ActivityKernel9"), "CUpti_ActivityKernel10");
+        assert_eq!(headers.newest_of("CUpti_ActivityKernel13"), "CUpti_ActivityKernel13");
+        assert_eq!(headers.newest_of("CUpti_ActivityAPI"), "CUpti_ActivityAPI");
+    }
+
+    #[test]
+    fn a_header_says_its_version() {
+        assert_eq!(defined_version("/* x */\n#define CUPTI_API_VERSION 130500\n"), Some(130_500));
+        assert_eq!(defined_version("#define CUPTI_API_VERSION_OLD"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The C program that prints what the headers say.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::{Command, Output};
+
+use super::checks::Check;
+use super::headers::Headers;
+use crate::XtaskError;
+
+const HEADERS: &[&str] =
+    &["cupti_activity.h", "cupti_callbacks.h", "cupti_driver_cbid.h", "cupti_runtime_cbid.h"];
+
+/// What the headers give for each check; `None` for what they do not have.
+pub(super) fn run(headers: &Headers, checks: &[Check]) -> Result<Vec<Option<u64>>, XtaskError> {
+    run_with(headers, HEADERS, checks)
+}
+
+pub(super) fn run_with(
+    headers: &Headers,
+    includes: &[&str],
+    checks: &[Check],
+) -> Result<Vec<Option<u64>>, XtaskError> {
+    let mut missing = BTreeSet::new();
+    let folder = std::env::temp_dir().join(format!(
+        "marey-layout-program-{}-{}",
+        std::process::id(),
+        headers.api_version
+    ));
+    let file = |source| XtaskError::File { path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(file)?;
+    let (source, binary) = (folder.join("program.c"), folder.join("program"));
+    let compile = |missing: &BTreeSet<usize>| {
+        std::fs::write(&source, program(includes, checks, missing)).map_err(file)?;
+        let mut cc = Command::new("cc");
+        cc.args(["-w", "-fmax-errors=0", "-o"]).arg(&binary).arg(&source);
+        cc.args(headers.include.iter().flat_map(|path| ["-I".as_ref(), path.as_os_str()]));
+        output("cc", &mut cc)
+    };
+    let mut compiled = compile(&missing)?;
+    if !compiled.status.success() {
+        missing = failing(&String::from_utf8_lossy(&compiled.stderr));
+        compiled = compile(&missing)?;
+    }
+    succeeded("cc", &compiled)?;
+    let printed = output("the program", &mut Command::new(&binary))?;
+    std::fs::remove_dir_all(&folder).map_err(file)?;
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let mut numbers = text.lines().map(|line| line.parse().ok());
+    Ok((0..checks.len())
+        .map(|at| if missing.contains(&at) { None } else { numbers.next().flatten() })
+        .collect())
+}
+
+/// Runs a command to its end.
+pub(super) fn command(
+    name: &str,
+    with: impl FnOnce(&mut Command) -> &mut Command,
+) -> Result<(), XtaskError> {
+    succeeded(name, &output(name, with(&mut Command::new(name)))?)
+}
+
+fn output(name: &str, command: &mut Command) -> Result<Output, XtaskError> {
+    let failed = |error: std::io::Error| XtaskError::Command(name.to_owned(), error.to_string());
+    command.env("LC_ALL", "C").output().map_err(failed)
+}
+
+fn succeeded(name: &str, output: &Output) -> Result<(), XtaskError> {
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(XtaskError::Command(name.to_owned(), said))
+}
+
+/// The program. A check stands on a line with its number, so that the compiler names it.
+fn program(includes: &[&str], checks: &[Check], missing: &BTreeSet<usize>) -> String {
+    let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n");
+    // Writing to a text cannot fail.
+    for header in includes {
+        writeln!(text, "#include \"{header}\"").unwrap_or_default();
+    }
+    text.push_str("int main(void) {\n");
+    for (at, check) in checks.iter().enumerate().filter(|(at, _)| !missing.contains(at)) {
+        let Check { expression, .. } = check;
+        writeln!(
+            text,
+            "#line {} \"{CHECK}\"\nprintf(\"%llu\\n\", (unsigned long long)({expression}));",
+            at + 1
+        )
+        .unwrap_or_default();
+    }
+    text.push_str("return 0;\n}\n");
+    text
+}
+
+const CHECK: &str = "check";
+
+/// The checks that the compiler does not take.
+fn failing(errors: &str) -> BTreeSet<usize> {
+    let number = |line: &str| {
+        let (number, rest) = line.strip_prefix(CHECK)?.strip_prefix(':')?.split_once(':')?;
+        let line: usize = rest.contains("error:").then(|| number.parse().ok())??;
+        line.checked_sub(1)
+    };
+    errors.lines().filter_map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_names_the_checks_that_it_does_not_take() {
+        let errors = "check: In function 'main':\ncheck:7:45: error: 'A' undeclared\ncheck:9:1: note: so\nother.h:3:1: error: no\n";
+        assert_eq!(failing(errors), BTreeSet::from([6]));
+    }
+}
