@@ -37,13 +37,15 @@ pub const COLLECT: &str = "MAREY_COLLECT";
 /// The libcupti that is used.
 pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
+/// Most bytes of the buffers for what devices tell.
+pub const GPU_BUFFER_BYTES: &str = "MAREY_GPU_BUFFER_BYTES";
 /// Path of NVML.
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Milliseconds between two readings of the counters of devices.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
 
 /// Every variable.
-pub const ALL: [EnvVar; 14] = [
+pub const ALL: [EnvVar; 15] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -103,6 +105,11 @@ pub const ALL: [EnvVar; 14] = [
         name: CUPTI_LIB,
         default: "the first that suits the driver: loaded already, of NVIDIA's wheels, of Triton, of the CUDA toolkit, of the loader",
         doc: "The libcupti by which activities of NVIDIA devices are recorded: the file, or its folder. One that cannot be used is an error; no other is looked for.",
+    },
+    EnvVar {
+        name: GPU_BUFFER_BYTES,
+        default: "134217728",
+        doc: "Most bytes of the buffers, of 4 MiB each, in which the device's library hands over what devices did; what finds no room is counted in `losses`.",
     },
     EnvVar {
         name: NVML_LIB,

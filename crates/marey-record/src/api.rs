@@ -90,11 +90,11 @@ pub fn launch_enter(correlation: u32, call: u32) {
     }
 }
 
-/// The call has returned.
+/// The call has returned; `has_launched` tells that it did not fail.
 #[inline]
-pub fn launch_exit(correlation: u32) {
+pub fn launch_exit(correlation: u32, has_launched: bool) {
     if CONTROL.is_live() {
-        local::event(|local| local.launch_exit(correlation));
+        local::event(|local| local.launch_exit(correlation, has_launched));
     }
 }
 

@@ -71,11 +71,17 @@ pub enum Refusal {
     },
 }
 
+static LIBRARY: OnceLock<Result<Library, Unavailable>> = OnceLock::new();
+
 /// The libcupti of this process, looked for once: what came of it is remembered, because libcupti
 /// itself would look for the driver again at each call that fails.
 pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
-    static LIBRARY: OnceLock<Result<Library, Unavailable>> = OnceLock::new();
     LIBRARY.get_or_init(|| probe(hints)).as_ref().map_err(Clone::clone)
+}
+
+/// The libcupti of this process, if it was looked for and found.
+pub fn opened() -> Option<&'static Library> {
+    LIBRARY.get()?.as_ref().ok()
 }
 
 fn probe(hints: &Hints) -> Result<Library, Unavailable> {

@@ -7,6 +7,10 @@
 //! error then, but 13.2 calls itself until the stack is full.
 
 pub mod abi;
+mod activity;
+mod buffers;
+mod callback;
+mod clock;
 #[cfg(test)]
 mod compiled;
 mod dl;
@@ -14,5 +18,8 @@ pub mod driver;
 pub mod driver_error;
 pub mod functions;
 pub mod library;
+mod names;
+mod reader;
 pub mod search;
+pub mod session;
 pub mod unavailable;

@@ -97,11 +97,15 @@ pub enum Detail {
     Event = 24,
     /// Number of the operator that it is of, as the program pushed it.
     ExternalId = 25,
+    /// Number of the device that bytes were copied from.
+    SourceDevice = 26,
+    /// Number of the device that bytes went to.
+    TargetDevice = 27,
 }
 
 impl Detail {
     /// Every detail, in the order of its number.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::GridX,
         Self::GridY,
         Self::GridZ,
@@ -128,6 +132,8 @@ impl Detail {
         Self::TargetKind,
         Self::Event,
         Self::ExternalId,
+        Self::SourceDevice,
+        Self::TargetDevice,
     ];
 
     /// The key under which an activity's arguments hold it; `None` where a table has a column for it.
@@ -159,6 +165,8 @@ impl Detail {
             Self::SourceKind => "source_kind",
             Self::TargetKind => "target_kind",
             Self::Event => "event",
+            Self::SourceDevice => "source_device",
+            Self::TargetDevice => "target_device",
         })
     }
 }

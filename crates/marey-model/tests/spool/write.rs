@@ -30,14 +30,6 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
         ..Process::default()
     };
     let name = || "n".to_owned();
-    let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
-        shape: 2,
-        start_nanos,
-        duration_nanos,
-        bytes,
-        correlation,
-        launch,
-    };
     for (frame, body) in [
         (Frame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
         (Frame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
@@ -91,7 +83,47 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
             &[9, 1, 3, 2, 1, b'n', 6],
         ),
         (Frame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
-        (Frame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] }, &[13, 1, 2, 0, 18, 6, 2]),
+        (Frame::End, &[11]),
+        (
+            Frame::Overhead(Overhead {
+                events: 300,
+                scope_nanos: 1.0,
+                recording_nanos: 150,
+                flushing_nanos: 7,
+            }),
+            &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
+        ),
+        (
+            Frame::Counters(vec![
+                Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
+                Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
+            ]),
+            &[16, 2, 9, 6, 1, 0, 0, 2, 0, 0xBF, 0xE0, 3],
+        ),
+    ] {
+        check_bytes(&frame, body);
+    }
+    assert_eq!(written(&[]), *b"MAREYSPL\x01\0\0\0");
+    // The CRC is the common one.
+    assert_eq!(written(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+}
+
+#[test]
+fn the_bytes_of_what_devices_did_are_those_of_version_1() {
+    let name = || "n".to_owned();
+    let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
+        shape: 2,
+        start_nanos,
+        duration_nanos,
+        bytes,
+        correlation,
+        launch,
+    };
+    for (frame, body) in [
+        (
+            Frame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] },
+            &[13, 1, 2, 0, 18, 6, 2][..],
+        ),
         (
             Frame::Device(Device {
                 number: 1,
@@ -126,33 +158,17 @@ fn the_bytes_of_each_frame_are_those_of_version_1() {
             &[17, 1, 3, 6, 4, 20, 5, 14, 8, 3, 0, 10, 6, 2, 0xAC, 2, 2, 1, 4, 0, 15, 1, 15],
         ),
         (Frame::Note { key: name(), value: name() }, &[18, 1, b'n', 1, b'n']),
-        (Frame::End, &[11]),
-        (
-            Frame::Overhead(Overhead {
-                events: 300,
-                scope_nanos: 1.0,
-                recording_nanos: 150,
-                flushing_nanos: 7,
-            }),
-            &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
-        ),
-        (
-            Frame::Counters(vec![
-                Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
-                Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
-            ]),
-            &[16, 2, 9, 6, 1, 0, 0, 2, 0, 0xBF, 0xE0, 3],
-        ),
     ] {
-        let mut bytes = Vec::new();
-        encode(&frame, &mut bytes).unwrap();
-        assert_eq!(bytes[..4], (body.len() as u32).to_le_bytes(), "{frame:?}");
-        assert_eq!(bytes[4..8], crc32fast::hash(body).to_le_bytes(), "{frame:?}");
-        assert_eq!(bytes[8..], *body, "{frame:?}");
+        check_bytes(&frame, body);
     }
-    assert_eq!(written(&[]), *b"MAREYSPL\x01\0\0\0");
-    // The CRC is the common one.
-    assert_eq!(written(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+}
+
+fn check_bytes(frame: &Frame, body: &[u8]) {
+    let mut bytes = Vec::new();
+    encode(frame, &mut bytes).unwrap();
+    assert_eq!(bytes[..4], (body.len() as u32).to_le_bytes(), "{frame:?}");
+    assert_eq!(bytes[4..8], crc32fast::hash(body).to_le_bytes(), "{frame:?}");
+    assert_eq!(bytes[8..], *body, "{frame:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A graph is launched from one place, and its kernels were written at others: those that captured
 //! them. A kernel's path is the place of the launch, `<captured_at>`, and the place of the capture.
 
-use crate::local;
+use crate::local::{self, Local};
 use crate::registry::lock;
 use crate::thread::ThreadTree;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(crate) struct Site {
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     /// A place's number is its position plus one.
-    sites: Vec<Site>,
+    places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
     graph_nodes: HashMap<u64, u32>,
 }
@@ -36,7 +36,7 @@ const MOST_GRAPH_NODES: usize = 1 << 20;
 impl Sites {
     /// The place with this number.
     pub(super) fn get(&self, number: u32) -> Option<&Site> {
-        self.sites.get(number.checked_sub(1)? as usize)
+        self.places.get(number.checked_sub(1)? as usize)
     }
 
     /// Number of the place that captured a node of a graph; 0 for none.
@@ -47,8 +47,8 @@ impl Sites {
     fn number(&mut self, site: Site) -> u32 {
         let key = (site.tree.generation, site.shadow_node, site.python_node);
         *self.numbers.entry(key).or_insert_with(|| {
-            self.sites.push(site);
-            self.sites.len() as u32
+            self.places.push(site);
+            self.places.len() as u32
         })
     }
 
@@ -70,7 +70,7 @@ pub(super) fn with<T>(run: impl FnOnce(&Sites) -> T) -> T {
 
 /// The launch that the calling thread is in has become a node of a graph.
 pub fn captured(graph_node: u64) {
-    let Some(site) = local::event(|local| local.capture_site()) else { return };
+    let Some(site) = local::event(Local::capture_site) else { return };
     let mut sites = sites();
     let sites = sites.get_or_insert_default();
     let number = sites.number(site);

@@ -79,7 +79,9 @@ pub(crate) fn device_json(device: &DeviceInfo) -> String {
     ];
     let others = device.properties.iter().map(|(key, value)| (key.as_str(), *value));
     for (key, value) in numbers.into_iter().chain(others) {
-        json.push_str(&format!(",{}:{value}", json_string(key)));
+        for part in [",", &json_string(key), ":", &value.to_string()] {
+            json.push_str(part);
+        }
     }
     json.push('}');
     json

@@ -3,11 +3,10 @@
 //! Numbers rise with each call of a device's interface, so the launches that a device has still to
 //! work off lie close together: a table that is indexed by the number's low bits needs neither hashes
 //! nor buckets. A launch whose place is taken by a later one has nearly always been worked off; where
-//! it has not, the table grows, up to a limit.
+//! it has not, the table grows, up to a limit: what comes of a launch that had to go then is counted as
+//! an activity without one.
 
 use super::launches::Launch;
-use crate::losses;
-use marey_model::loss::LossCause;
 use std::collections::BTreeMap;
 
 /// A launch, and the thread that it was logged by.
@@ -43,18 +42,16 @@ impl Join {
     /// A launch was logged. A number that comes again is another launch's.
     #[inline]
     pub(super) fn add(&mut self, launch: Launch, thread: u32) {
-        let launched = Launched { launch, thread, is_seen: false };
-        while self.waits_elsewhere(launch.correlation) {
-            if self.places.len() >= self.most {
-                losses::count(LossCause::LaunchBuffer);
-                break;
-            }
+        let launched = Launched { launch, thread, is_seen: launch.is_over };
+        while self.waits_elsewhere(launch.correlation) && self.places.len() < self.most {
             self.grow();
         }
         let at = self.place(launch.correlation);
         if let Some(place) = self.places.get_mut(at) {
             let before = place.replace(launched);
-            *self.waiting.entry(launch.mark).or_default() += 1;
+            if !launch.is_over {
+                *self.waiting.entry(launch.mark).or_default() += 1;
+            }
             if let Some(before) = before.filter(|before| !before.is_seen) {
                 self.seen(before.launch.mark);
             }
@@ -129,7 +126,15 @@ mod tests {
     use super::*;
 
     fn launch(correlation: u32, mark: u32) -> Launch {
-        Launch { correlation, mark, shadow_node: 0, python_node: 1, sessions: 1, is_named: false }
+        Launch {
+            correlation,
+            mark,
+            shadow_node: 0,
+            python_node: 1,
+            sessions: 1,
+            is_named: false,
+            is_over: false,
+        }
     }
 
     #[test]
@@ -158,6 +163,6 @@ mod tests {
         assert_eq!(join.find(0), None);
         join.add(launch(numbers.end + 1, 0), 0);
         join.add(launch(5 * numbers.end, 0), 0);
-        assert_eq!(join.find(numbers.end), None, "the older one goes, and is counted");
+        assert_eq!(join.find(numbers.end), None, "the older one goes");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Launch {
     pub(crate) sessions: u64,
     /// Whether the node stands for the kernel itself: a launch hook has given it its name.
     pub(crate) is_named: bool,
+    /// Whether nothing will come of it: the call failed, or became part of a graph.
+    pub(crate) is_over: bool,
 }
 
 impl Launches {
@@ -67,18 +69,19 @@ impl Launch {
             pair(self.correlation, self.mark),
             pair(self.shadow_node, self.python_node),
             self.sessions,
-            u64::from(self.is_named),
+            u64::from(self.is_named) | u64::from(self.is_over) << 1,
         ]
     }
 
-    fn of([numbers, nodes, sessions, is_named]: Record) -> Self {
+    fn of([numbers, nodes, sessions, flags]: Record) -> Self {
         Self {
             correlation: numbers as u32,
             mark: (numbers >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
             sessions,
-            is_named: is_named != 0,
+            is_named: flags & 1 != 0,
+            is_over: flags & 2 != 0,
         }
     }
 }
@@ -97,12 +100,13 @@ mod tests {
             python_node: u32::MAX - 1,
             sessions: 1 << 63,
             is_named: true,
+            is_over: false,
         };
         launches.push(&launch);
-        launches.push(&Launch { is_named: false, ..launch });
+        launches.push(&Launch { is_named: false, is_over: true, ..launch });
         let mut taken = Vec::new();
         launches.take(|launch| taken.push(launch));
-        assert_eq!(taken, [launch, Launch { is_named: false, ..launch }]);
+        assert_eq!(taken, [launch, Launch { is_named: false, is_over: true, ..launch }]);
         assert!(launches.is_empty());
     }
 }

@@ -147,6 +147,13 @@ pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
     next.is_some_and(|&(from, _)| devices.join.is_waiting_before(from))
 }
 
+/// Whether anything that was launched has not been heard of yet.
+pub fn is_anything_waiting() -> bool {
+    let mut devices = devices();
+    devices.take_launches();
+    devices.join.is_waiting_before(u32::MAX)
+}
+
 /// Everything that was launched before this has been heard of, or never will be.
 pub fn nothing_waits() {
     devices().join.forget_waiting();

@@ -16,6 +16,7 @@ pub(super) struct Launching {
     /// Where what is launched belongs.
     place: Place,
     is_named: bool,
+    is_captured: bool,
     /// The call itself, where sessions keep every event.
     call: Place,
     traces: u64,
@@ -27,6 +28,7 @@ impl Launching {
         correlation: 0,
         place: ROOTS,
         is_named: false,
+        is_captured: false,
         call: ROOTS,
         traces: 0,
         start_ticks: 0,
@@ -54,6 +56,7 @@ impl Local {
             python_node: place.python,
             sessions: active,
             is_named: operator.is_some(),
+            is_over: false,
         };
         if let Some(launches) = self.tree.own_launches() {
             launches.push(&launch);
@@ -68,11 +71,17 @@ impl Local {
         }
     }
 
-    /// The call has returned.
+    /// The call has returned, and did not fail if `has_launched`.
     #[inline]
-    pub(crate) fn launch_exit(&mut self, correlation: u32) {
+    pub(crate) fn launch_exit(&mut self, correlation: u32, has_launched: bool) {
         let launching = std::mem::replace(&mut self.launching, Launching::NONE);
-        if launching.traces == 0 || launching.correlation != correlation {
+        if launching.correlation != correlation {
+            return;
+        }
+        if !has_launched || launching.is_captured {
+            self.call_off(correlation);
+        }
+        if launching.traces == 0 {
             return;
         }
         let traces = launching.traces & CONTROL.active.load(Ordering::Relaxed);
@@ -87,8 +96,26 @@ impl Local {
         }
     }
 
-    /// The place of the launch that the thread is in, for what is captured there.
-    pub(crate) fn capture_site(&self) -> Option<Site> {
+    /// Nothing will come of a launch.
+    #[cold]
+    fn call_off(&self, correlation: u32) {
+        let launch = Launch {
+            correlation,
+            mark: 0,
+            shadow_node: 0,
+            python_node: 0,
+            sessions: 0,
+            is_named: false,
+            is_over: true,
+        };
+        if let Some(launches) = self.tree.launches() {
+            launches.push(&launch);
+        }
+    }
+
+    /// The place of the launch that the thread is in, which becomes a node of a graph.
+    pub(crate) fn capture_site(&mut self) -> Option<Site> {
+        self.launching.is_captured = true;
         let Launching { correlation, place, is_named, .. } = self.launching;
         (correlation != 0).then(|| Site {
             tree: Arc::clone(&self.tree),

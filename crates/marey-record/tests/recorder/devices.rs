@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Launches something under a number.
 fn launch(correlation: u32) {
     api::launch_enter(correlation, api::intern("cuLaunchKernel"));
-    api::launch_exit(correlation);
+    api::launch_exit(correlation, true);
 }
 
 fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
@@ -32,7 +32,9 @@ fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
 fn tell(activities: &[Activity]) {
     let mut decoder = Decoder::default();
     let mut batch = decoder.batch();
-    activities.iter().for_each(|activity| batch.add(activity));
+    for activity in activities {
+        batch.add(activity);
+    }
 }
 
 #[test]
@@ -178,13 +180,13 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
         scope("layer", || {
             api::launch_enter(1, call);
             device::captured(70);
-            api::launch_exit(1);
+            api::launch_exit(1, true);
         });
         let operator = api::intern("fused");
         api::enter_operator(operator);
         api::launch_enter(2, call);
         device::captured(71);
-        api::launch_exit(2);
+        api::launch_exit(2, true);
         api::exit_operator(operator);
     });
     device::cloned(70, 170);
@@ -217,9 +219,9 @@ fn python_sessions_have_their_own_paths() {
 
 #[test]
 fn many_short_threads_lose_nothing() {
+    const THREADS: u32 = 2000;
     let turn = Turn::begin();
     let session = turn.start("threads");
-    const THREADS: u32 = 2000;
     let mut decoder = Decoder::default();
     scope("a", || {
         for number in 1..=THREADS {

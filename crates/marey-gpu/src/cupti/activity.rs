@@ -1,0 +1,351 @@
+//! What a record says, as the recorder takes it.
+
+use super::abi::constants::{self, kind};
+use super::abi::layout::{
+    external_correlation, kernel, memcpy, memcpy_peer, memset, overhead, synchronization,
+};
+use super::abi::record::{Field, Record};
+use super::clock::Clock;
+use super::names::Names;
+use marey_model::spool::{ActivityKind, Detail};
+use marey_record::api;
+use marey_record::device::{Activity, Batch};
+use std::collections::HashMap;
+
+/// Reads records.
+#[derive(Debug)]
+pub(super) struct ActivityReader {
+    api_version: u32,
+    names: Names,
+    /// Numbers of the names that we give, by kind and number of the record.
+    own_names: HashMap<(ActivityKind, u32, u32), u32>,
+    details: Vec<(Detail, u64)>,
+    /// Numbers that the program pushed, by the correlation number of the call around which it did.
+    external: HashMap<u32, u64>,
+}
+
+/// Such numbers that wait for what they are of.
+const MOST_EXTERNAL: usize = 1 << 16;
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// It was taken in, or is of no interest.
+    Taken,
+    /// Its end is not known: a forced flush has delivered it.
+    Incomplete,
+}
+
+/// The fields that activities of most kinds have.
+struct Common {
+    start: Field,
+    end: Field,
+    device: Field,
+    stream: Field,
+    correlation: Field,
+}
+
+impl ActivityReader {
+    /// Of the records of a library of this version.
+    pub(super) fn new(api_version: u32) -> Self {
+        Self {
+            api_version,
+            names: Names::default(),
+            own_names: HashMap::new(),
+            details: Vec::new(),
+            external: HashMap::new(),
+        }
+    }
+
+    /// The record that begins these bytes.
+    #[inline]
+    pub(super) fn record<'a>(&self, bytes: &'a [u8]) -> Record<'a> {
+        Record::new(bytes, self.api_version)
+    }
+
+    /// Takes a record in.
+    #[inline]
+    pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        match record.kind() {
+            Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => self.kernel(record, clock, batch),
+            Some(kind::MEMCPY) => self.copy(record, clock, batch),
+            Some(kind::MEMCPY2) => self.peer_copy(record, clock, batch),
+            Some(kind::MEMSET) => self.fill(record, clock, batch),
+            Some(kind::SYNCHRONIZATION) => self.wait(record, clock, batch),
+            Some(kind::OVERHEAD) => self.overhead(record, clock, batch),
+            Some(kind::EXTERNAL_CORRELATION) => self.external(record),
+            _ => Read::Taken,
+        }
+    }
+
+    #[expect(unsafe_code, reason = "the name is given by its address")]
+    fn kernel(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        const COMMON: Common = Common {
+            start: kernel::START,
+            end: kernel::END,
+            device: kernel::DEVICE_ID,
+            stream: kernel::STREAM_ID,
+            correlation: kernel::CORRELATION_ID,
+        };
+        let name = match record.read_text(kernel::NAME) {
+            // SAFETY: the library keeps the name for as long as the kernel's module is loaded, and
+            // delivers the records of a module before it unloads it.
+            Some(address) => unsafe { self.names.number(address) },
+            None => self.own_name(ActivityKind::Kernel, 0, 0),
+        };
+        let graph_node = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
+        self.details.clear();
+        if batch.keeps_activities() {
+            self.kernel_details(record, graph_node);
+        }
+        self.add(record, &COMMON, ActivityKind::Kernel, name, 0, graph_node, clock, batch)
+    }
+
+    fn kernel_details(&mut self, record: Record, graph_node: u64) {
+        const WORDS: [(Detail, Field); 15] = [
+            (Detail::GridX, kernel::GRID_X),
+            (Detail::GridY, kernel::GRID_Y),
+            (Detail::GridZ, kernel::GRID_Z),
+            (Detail::BlockX, kernel::BLOCK_X),
+            (Detail::BlockY, kernel::BLOCK_Y),
+            (Detail::BlockZ, kernel::BLOCK_Z),
+            (Detail::StaticSharedBytes, kernel::STATIC_SHARED_MEMORY),
+            (Detail::DynamicSharedBytes, kernel::DYNAMIC_SHARED_MEMORY),
+            (Detail::SharedExecutedBytes, kernel::SHARED_MEMORY_EXECUTED),
+            (Detail::LocalThreadBytes, kernel::LOCAL_MEMORY_PER_THREAD),
+            (Detail::ClusterX, kernel::CLUSTER_X),
+            (Detail::ClusterY, kernel::CLUSTER_Y),
+            (Detail::ClusterZ, kernel::CLUSTER_Z),
+            (Detail::Channel, kernel::CHANNEL_ID),
+            (Detail::ChannelType, kernel::CHANNEL_TYPE),
+        ];
+        self.word(Detail::Context, record.read_u32(kernel::CONTEXT_ID));
+        self.word(Detail::Registers, record.read_u16(kernel::REGISTERS_PER_THREAD));
+        self.word(Detail::LaunchType, record.read_u8(kernel::LAUNCH_TYPE));
+        for (detail, field) in WORDS {
+            self.word(detail, record.read_u32(field));
+        }
+        self.word(Detail::LocalTotalBytes, record.read_u64(kernel::LOCAL_MEMORY_TOTAL));
+        if graph_node != 0 {
+            self.word(Detail::Graph, record.read_u32(kernel::GRAPH_ID));
+            self.word(Detail::GraphNode, Some(graph_node));
+        }
+    }
+
+    fn copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        const COMMON: Common = Common {
+            start: memcpy::START,
+            end: memcpy::END,
+            device: memcpy::DEVICE_ID,
+            stream: memcpy::STREAM_ID,
+            correlation: memcpy::CORRELATION_ID,
+        };
+        let graph_node = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
+        self.details.clear();
+        self.word(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
+        self.kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
+        if graph_node != 0 {
+            self.word(Detail::Graph, record.read_u32(memcpy::GRAPH_ID));
+            self.word(Detail::GraphNode, Some(graph_node));
+        }
+        let name = self.copy_name(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
+        let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
+        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch)
+    }
+
+    fn peer_copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        const COMMON: Common = Common {
+            start: memcpy_peer::START,
+            end: memcpy_peer::END,
+            device: memcpy_peer::DEVICE_ID,
+            stream: memcpy_peer::STREAM_ID,
+            correlation: memcpy_peer::CORRELATION_ID,
+        };
+        let graph_node = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
+        self.details.clear();
+        self.word(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
+        self.word(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
+        self.word(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
+        self.kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
+        let name = self.copy_name(
+            record,
+            memcpy_peer::COPY_KIND,
+            memcpy_peer::SRC_KIND,
+            memcpy_peer::DST_KIND,
+        );
+        let bytes = record.read_u64(memcpy_peer::BYTES).unwrap_or(0);
+        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch)
+    }
+
+    fn fill(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        const COMMON: Common = Common {
+            start: memset::START,
+            end: memset::END,
+            device: memset::DEVICE_ID,
+            stream: memset::STREAM_ID,
+            correlation: memset::CORRELATION_ID,
+        };
+        let graph_node = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
+        let memory = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
+        self.details.clear();
+        self.word(Detail::Context, record.read_u32(memset::CONTEXT_ID));
+        self.word(Detail::Value, record.read_u32(memset::VALUE));
+        self.word(Detail::TargetKind, Some(memory));
+        let name = self.own_name(ActivityKind::Memset, memory, 0);
+        let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
+        self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch)
+    }
+
+    fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        let what = record.read_u32(synchronization::TYPE).unwrap_or(0);
+        self.details.clear();
+        self.word(Detail::Context, record.read_u32(synchronization::CONTEXT_ID));
+        self.word(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
+        let name = self.own_name(ActivityKind::Sync, what, 0);
+        let activity = Activity {
+            kind: ActivityKind::Sync,
+            name,
+            device: 0,
+            stream: record.read_u32(synchronization::STREAM_ID).unwrap_or(u32::MAX),
+            start_ticks: 0,
+            duration_nanos: 0,
+            bytes: 0,
+            correlation: record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0),
+            graph_node: 0,
+            details: &self.details,
+        };
+        let (start, end) = (synchronization::START, synchronization::END);
+        add_with_times(record, start, end, activity, clock, batch)
+    }
+
+    fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        let what = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
+        self.details.clear();
+        let activity = Activity {
+            kind: ActivityKind::Overhead,
+            name: self.own_name(ActivityKind::Overhead, what, 0),
+            device: 0,
+            stream: u32::MAX,
+            start_ticks: 0,
+            duration_nanos: 0,
+            bytes: 0,
+            correlation: 0,
+            graph_node: 0,
+            details: &self.details,
+        };
+        add_with_times(record, overhead::START, overhead::END, activity, clock, batch)
+    }
+
+    fn external(&mut self, record: Record) -> Read {
+        let correlation = record.read_u32(external_correlation::CORRELATION_ID);
+        let id = record.read_u64(external_correlation::EXTERNAL_ID);
+        if self.external.len() >= MOST_EXTERNAL {
+            self.external.clear();
+        }
+        self.external.extend(correlation.zip(id));
+        Read::Taken
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one record says")]
+    #[inline]
+    fn add(
+        &mut self,
+        record: Record,
+        common: &Common,
+        kind: ActivityKind,
+        name: u32,
+        bytes: u64,
+        graph_node: u64,
+        clock: &Clock,
+        batch: &mut Batch,
+    ) -> Read {
+        let correlation = record.read_u32(common.correlation).unwrap_or(0);
+        if !self.external.is_empty() {
+            self.word(Detail::ExternalId, self.external.get(&correlation).copied());
+        }
+        let activity = Activity {
+            kind,
+            name,
+            device: record.read_u32(common.device).unwrap_or(0),
+            stream: record.read_u32(common.stream).unwrap_or(u32::MAX),
+            start_ticks: 0,
+            duration_nanos: 0,
+            bytes,
+            correlation,
+            graph_node,
+            details: &self.details,
+        };
+        add_with_times(record, common.start, common.end, activity, clock, batch)
+    }
+
+    fn kinds(&mut self, record: Record, from: Field, to: Field) {
+        self.word(Detail::SourceKind, record.read_u8(from));
+        self.word(Detail::TargetKind, record.read_u8(to));
+    }
+
+    fn copy_name(&mut self, record: Record, what: Field, from: Field, to: Field) -> u32 {
+        let byte = |field| record.read_u8(field).map_or(0, u32::from);
+        self.own_name(ActivityKind::Memcpy, byte(what), byte(from) << 8 | byte(to))
+    }
+
+    /// Adds a number that is there and not 0, which stands for none.
+    #[inline]
+    fn word(&mut self, detail: Detail, value: Option<impl Into<u64>>) {
+        match value.map(Into::into) {
+            Some(0) | None => {}
+            Some(value) => self.details.push((detail, value)),
+        }
+    }
+
+    /// The number of a name that we give.
+    fn own_name(&mut self, kind: ActivityKind, what: u32, ends: u32) -> u32 {
+        let name = || api::intern(&own_name(kind, what, ends));
+        *self.own_names.entry((kind, what, ends)).or_insert_with(name)
+    }
+}
+
+/// Adds an activity with the times of its record, unless its end is not known.
+#[inline]
+fn add_with_times(
+    record: Record,
+    start: Field,
+    end: Field,
+    activity: Activity,
+    clock: &Clock,
+    batch: &mut Batch,
+) -> Read {
+    let (start, end) = (record.read_u64(start), record.read_u64(end));
+    let (Some(start), Some(end)) = (start, end.filter(|&end| end != 0)) else {
+        return Read::Incomplete;
+    };
+    batch.add(&Activity {
+        start_ticks: clock.ticks(start),
+        duration_nanos: end.saturating_sub(start),
+        ..activity
+    });
+    Read::Taken
+}
+
+/// Names as Kineto has them, so that traces of both can be compared.
+fn own_name(kind: ActivityKind, what: u32, ends: u32) -> String {
+    let memory = |kind| constants::memory_kind::text(kind).unwrap_or("Unknown");
+    match kind {
+        ActivityKind::Kernel => "<unnamed kernel>".to_owned(),
+        ActivityKind::Memcpy => {
+            let direction = constants::memcpy_kind::text(what).unwrap_or("unknown");
+            format!("Memcpy {direction} ({} -> {})", memory(ends >> 8), memory(ends & 0xff))
+        }
+        ActivityKind::Memset => format!("Memset ({})", memory(what)),
+        ActivityKind::Sync => match what {
+            constants::synchronization_type::EVENT_SYNCHRONIZE => "Event Synchronize",
+            constants::synchronization_type::STREAM_WAIT_EVENT => "Stream Wait Event",
+            constants::synchronization_type::STREAM_SYNCHRONIZE => "Stream Synchronize",
+            constants::synchronization_type::CONTEXT_SYNCHRONIZE => "Context Synchronize",
+            _ => "Synchronize",
+        }
+        .to_owned(),
+        ActivityKind::Overhead => {
+            format!("Overhead: {}", constants::overhead_kind::text(what).unwrap_or("unknown"))
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The memory that records are written to, and how it goes round: from the pool to the library, full to
+//! the decoder, and back.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// Bytes of a buffer: some 20,000 kernels.
+pub(super) const BUFFER_BYTES: usize = 4 << 20;
+
+/// Most bytes of all buffers together, unless the environment says otherwise.
+const DEFAULT_POOL_BYTES: usize = 128 << 20;
+
+/// A buffer: eight-byte words, as the library asks for that alignment.
+pub(super) type Buffer = Box<[u64]>;
+
+/// A buffer with records.
+#[derive(Debug)]
+pub(super) struct Full {
+    pub(super) words: Buffer,
+    /// Bytes that hold records.
+    pub(super) valid_bytes: usize,
+}
+
+/// The buffers.
+#[derive(Debug, Default)]
+struct Buffers {
+    free: Vec<Buffer>,
+    full: VecDeque<Full>,
+    /// Buffers in existence, wherever they are.
+    count: usize,
+}
+
+static BUFFERS: Mutex<Buffers> =
+    Mutex::new(Buffers { free: Vec::new(), full: VecDeque::new(), count: 0 });
+
+/// Rung when a buffer comes with records.
+static FILLED: Condvar = Condvar::new();
+
+fn buffers() -> MutexGuard<'static, Buffers> {
+    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Most buffers.
+fn most() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let bytes = std::env::var(marey_model::env::GPU_BUFFER_BYTES).ok();
+        let bytes = bytes.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT_POOL_BYTES);
+        (bytes / BUFFER_BYTES).max(2)
+    })
+}
+
+/// A buffer for the library; `None` if all that there may be are in use.
+pub(super) fn take() -> Option<Buffer> {
+    let mut buffers = buffers();
+    if let Some(buffer) = buffers.free.pop() {
+        return Some(buffer);
+    }
+    if buffers.count >= most() {
+        return None;
+    }
+    buffers.count += 1;
+    drop(buffers);
+    Some(vec![0; BUFFER_BYTES / size_of::<u64>()].into_boxed_slice())
+}
+
+/// The library has written to a buffer.
+pub(super) fn fill(words: Buffer, valid_bytes: usize) {
+    if valid_bytes == 0 {
+        give_back(words);
+    } else {
+        let mut buffers = buffers();
+        buffers.full.push_back(Full { words, valid_bytes });
+        drop(buffers);
+        FILLED.notify_all();
+    }
+}
+
+/// The oldest buffer with records.
+pub(super) fn next_full() -> Option<Full> {
+    buffers().full.pop_front()
+}
+
+/// Waits for a buffer with records, up to a moment. Whether there is one.
+pub(super) fn wait_for_full(end: Instant) -> bool {
+    let mut buffers = buffers();
+    while buffers.full.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        let waited = FILLED.wait_timeout(buffers, left);
+        (buffers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    }
+    true
+}
+
+/// The decoder has read a buffer. A small one was made because the pool was empty, and is no part of it.
+pub(super) fn give_back(words: Buffer) {
+    if size_of_val(&*words) == BUFFER_BYTES {
+        buffers().free.push(words);
+    }
+}
+
+/// Frees what nobody uses.
+pub(super) fn free() {
+    let mut buffers = buffers();
+    buffers.count -= buffers.free.len();
+    buffers.free = Vec::new();
+}
+
+/// In the child of a fork.
+pub(super) fn begin_child() {
+    // The library's buffers are the parent's, and it writes to none here.
+    *buffers() = Buffers::default();
+}
