@@ -117,7 +117,7 @@ impl LossCause {
                 "Scopes and metric values that are in no trace because their thread's buffer was full."
             }
             Self::Spool => {
-                "Scopes and metric values that are in no trace because the spool was as long as it may be, or could not be written."
+                "Scopes, metric values and counters that are in no trace because the spool was as long as it may be, or could not be written."
             }
             Self::Unreadable => {
                 "Events of an imported file that could not be understood; they are left out."

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The code of success.
 pub const SUCCESS: u32 = 0;
@@ -129,11 +130,13 @@ extern "C" fn replay_nvml_calls(device: u32, field: *const c_char) -> u64 {
     script().fields.get(&(device, name(field))).map_or(0, |field| field.calls)
 }
 
-/// Waits until a field has been asked for so often.
+/// Waits until a field has been asked for so often; whether that came to be within a minute.
 #[unsafe(no_mangle)]
-extern "C" fn replay_nvml_wait(device: u32, field: *const c_char, calls: u64) {
+extern "C" fn replay_nvml_wait(device: u32, field: *const c_char, calls: u64) -> bool {
+    const PATIENCE: Duration = Duration::from_mins(1);
     let key = (device, name(field));
     let too_few =
         |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.calls < calls);
-    drop(ASKED.wait_while(script(), too_few));
+    let waited = ASKED.wait_timeout_while(script(), PATIENCE, too_few);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

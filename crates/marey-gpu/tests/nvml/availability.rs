@@ -1,0 +1,86 @@
+//! What there is to read, and why there is nothing.
+
+use crate::harness::{Trace, alone, double, set_fields, set_gpm, wait_for};
+use crate::script::{DRIVER_NOT_LOADED, GPU_IS_LOST, fail, set};
+use marey_gpu::nvml::{self, ProbedDevice, State, Unavailable};
+
+#[test]
+fn why_there_is_nothing_to_read_says_what_mends_it() {
+    const TEST: &str = "availability::why_there_is_nothing_to_read_says_what_mends_it";
+    let own = std::env::current_exe().unwrap();
+    let own = own.to_str().unwrap();
+    let refused = DRIVER_NOT_LOADED.to_string();
+    for env in [
+        ("MAREY_NVML_PERIOD_MS", "0"),
+        ("MAREY_NVML_LIB", "/nowhere/libnvidia-ml.so.1"),
+        ("MAREY_NVML_LIB", own),
+        ("REPLAY_NVML_INIT", &refused),
+        ("REPLAY_NVML_DEVICES", "0"),
+    ] {
+        if !alone(TEST, &[env]) {
+            continue;
+        }
+        let set = |name| std::env::var(name).unwrap();
+        let library = set("MAREY_NVML_LIB");
+        let ended = || {
+            let trace = Trace::start();
+            nvml::start().unwrap();
+            wait_for(|state| matches!(state, State::Ended(_)));
+            let State::Ended(why) = nvml::state() else { panic!() };
+            assert!(trace.finish().values.is_empty());
+            why
+        };
+        if set("MAREY_NVML_PERIOD_MS") == "0" {
+            assert_eq!(nvml::start(), Err(Unavailable::TurnedOff));
+            assert_eq!(nvml::state(), State::Idle);
+        } else if !library.ends_with("libmarey_replay_nvml.so") {
+            let why = nvml::start().unwrap_err();
+            assert_eq!(nvml::probe(), Err(why.clone()));
+            let message = why.to_string();
+            assert!(
+                message.starts_with(&format!("cannot load NVML from `{library}`: ")),
+                "{message}"
+            );
+            assert!(message.contains("cannot"), "{message}");
+            assert!(why.hint().unwrap().contains("MAREY_NVML_LIB"));
+        } else if std::env::var_os("REPLAY_NVML_INIT").is_some() {
+            let why = ended();
+            assert_eq!(nvml::probe(), Err(why.clone()));
+            let text = format!("NVML in `{library}` cannot be used: NVIDIA driver is not loaded");
+            assert_eq!(why.to_string(), text);
+            assert_eq!(why.hint(), Some("load the driver: `modprobe nvidia`"));
+        } else {
+            assert_eq!(ended(), Unavailable::NoDevice { library });
+            assert!(nvml::probe().unwrap().devices.is_empty());
+        }
+        return;
+    }
+}
+
+#[test]
+fn a_probe_tells_of_each_device_or_why_not() {
+    if !alone(
+        "availability::a_probe_tells_of_each_device_or_why_not",
+        &[("REPLAY_NVML_DEVICES", "3")],
+    ) {
+        return;
+    }
+    (0..2).for_each(|device| set(device, "name", 7.0));
+    set_fields(0);
+    set_gpm(0);
+    fail(2, "name", GPU_IS_LOST);
+    let probe = nvml::probe().unwrap();
+    assert_eq!(probe.library, double().to_str().unwrap());
+    assert_eq!(probe.driver_version.as_deref(), Some("550.1.2"));
+    assert_eq!(probe.nvml_version.as_deref(), Some("12.550.1.2"));
+    let about = |device: &ProbedDevice| {
+        let about = device.about.clone().map_err(|why| why.contains("fell off the bus"));
+        (device.index, about.map(|it| (it.name, it.uuid, it.memory_bytes, it.has_gpm)))
+    };
+    let named = |number, memory, gpm| {
+        let uuid = format!("GPU-00000000-0000-0000-0000-{number:012}");
+        (number, Ok(("Replay 7".to_owned(), uuid, memory, gpm)))
+    };
+    let expected = [named(0, Some(80_000_000_000), true), named(1, None, false), (2, Err(true))];
+    assert_eq!(probe.devices.iter().map(about).collect::<Vec<_>>(), expected);
+}

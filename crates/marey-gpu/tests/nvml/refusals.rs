@@ -1,0 +1,99 @@
+//! What a device does not have, what may not be read, and devices that are lost.
+
+use crate::harness::{GPM, Trace, alone, set_fields, set_gpm, wait_for};
+use crate::script::{GPU_IS_LOST, NO_PERMISSION, UNKNOWN, calls, fail, set, wait};
+use marey_gpu::nvml::{self, State, Unavailable};
+use marey_model::counter::DeviceCounter;
+
+#[test]
+fn what_a_device_does_not_have_is_asked_once_and_left_out() {
+    if !alone("refusals::what_a_device_does_not_have_is_asked_once_and_left_out", &[]) {
+        return;
+    }
+    set(0, "power", 1000.0);
+    set_gpm(0);
+    // A metric that this device lacks, and one that has no value now.
+    fail(0, "gpm:10", 3);
+    fail(0, "gpm:2", UNKNOWN);
+    let trace = Trace::start();
+    nvml::start().unwrap();
+    wait(0, "power", 6);
+    let recorded = trace.finish();
+    for field in ["utilization", "temperature", "energy", "throttle_reasons", "ecc_corrected"] {
+        assert_eq!(calls(0, field), 1, "{field}");
+    }
+    // For what is used, and for what there is.
+    assert_eq!(calls(0, "memory_total"), 2);
+    assert_eq!((calls(0, "gpm:10"), calls(0, "pcie_rx"), calls(0, "nvlink_rx")), (1, 0, 0));
+    assert!(calls(0, "gpm:2") >= 4);
+    let gpm = GPM.iter().map(|metric| metric.2);
+    let lacking = [DeviceCounter::DramActive, DeviceCounter::SmActive];
+    let expected = gpm.filter(|counter| !lacking.contains(counter)).chain([DeviceCounter::Power]);
+    assert_eq!(recorded.names(0), expected.map(DeviceCounter::name).collect());
+    assert_eq!(recorded.counters_ended, 0);
+}
+
+#[test]
+fn a_device_that_has_gpm_no_more_is_asked_as_one_without() {
+    if !alone("refusals::a_device_that_has_gpm_no_more_is_asked_as_one_without", &[]) {
+        return;
+    }
+    set(0, "power", 1000.0);
+    set(0, "pcie_rx", 1.0);
+    set(0, "pcie_tx", 1.0);
+    set_gpm(0);
+    // As where it is cut into parts.
+    fail(0, "gpm", 3);
+    let trace = Trace::start();
+    nvml::start().unwrap();
+    wait(0, "pcie_tx", 1);
+    wait(0, "power", calls(0, "power") + 2);
+    let recorded = trace.finish();
+    assert_eq!(calls(0, "gpm"), 1);
+    assert_eq!(recorded.of(0, DeviceCounter::PcieSent), [1000.0]);
+}
+
+#[test]
+fn a_lost_device_ends_and_is_counted_once() {
+    if !alone("refusals::a_lost_device_ends_and_is_counted_once", &[("REPLAY_NVML_DEVICES", "2")]) {
+        return;
+    }
+    (0..2).for_each(set_fields);
+    let trace = Trace::start();
+    nvml::start().unwrap();
+    wait(1, "power", 2);
+    fail(1, "lost", GPU_IS_LOST);
+    wait_for(|state| *state == State::Reading { devices: 1 });
+    let asked = calls(1, "utilization");
+    wait(0, "power", calls(0, "power") + 3);
+    assert_eq!(calls(1, "utilization"), asked);
+    fail(0, "lost", GPU_IS_LOST);
+    wait_for(|state| *state == State::Ended(Unavailable::DevicesLost));
+    let recorded = trace.finish();
+    assert!(
+        recorded.of(0, DeviceCounter::Power).len() > recorded.of(1, DeviceCounter::Power).len()
+    );
+    assert_eq!(recorded.counters_ended, 2);
+}
+
+#[test]
+fn what_may_not_be_read_is_counted_once() {
+    if !alone("refusals::what_may_not_be_read_is_counted_once", &[]) {
+        return;
+    }
+    set_fields(0);
+    set_gpm(0);
+    fail(0, "energy", NO_PERMISSION);
+    fail(0, "gpm", NO_PERMISSION);
+    // This one fails now and then.
+    fail(0, "temperature", UNKNOWN);
+    let trace = Trace::start();
+    nvml::start().unwrap();
+    wait(0, "temperature", 3);
+    set(0, "temperature", 71.0);
+    wait(0, "temperature", calls(0, "temperature") + 2);
+    let recorded = trace.finish();
+    assert_eq!((calls(0, "energy"), calls(0, "gpm")), (1, 1));
+    assert_eq!(recorded.counters_ended, 2);
+    assert!(!recorded.of(0, DeviceCounter::Temperature).is_empty());
+}
