@@ -12,3 +12,4 @@
 //! hand, as offsets, and compared with the vendor's headers by `cargo xtask layout`. No tokio, no Arrow.
 
 pub mod cupti;
+pub mod nvtx;

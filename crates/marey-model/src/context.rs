@@ -32,11 +32,13 @@ pub enum NodeKind {
     Step = 6,
     /// A call of a device's runtime or driver, such as a launch.
     Runtime = 7,
+    /// A moment that a program marked: it counts, and takes no time.
+    Mark = 8,
 }
 
 impl NodeKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Root,
         Self::Scope,
         Self::State,
@@ -45,6 +47,7 @@ impl NodeKind {
         Self::Frame,
         Self::Step,
         Self::Runtime,
+        Self::Mark,
     ];
 
     /// The kind with this number; a number that names none is a plain scope.
@@ -57,6 +60,7 @@ impl NodeKind {
             5 => Self::Frame,
             6 => Self::Step,
             7 => Self::Runtime,
+            8 => Self::Mark,
             _ => Self::Scope,
         }
     }
@@ -72,6 +76,7 @@ impl NodeKind {
             Self::Frame => "frame",
             Self::Step => "step",
             Self::Runtime => "runtime",
+            Self::Mark => "mark",
         }
     }
 }

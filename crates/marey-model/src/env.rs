@@ -32,9 +32,13 @@ pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
 pub const COLLECT: &str = "MAREY_COLLECT";
+/// Whether NVTX annotations of the program become scopes.
+pub const NVTX: &str = "MAREY_NVTX";
+/// NVIDIA's variable: the library that libraries with NVTX annotations report to.
+pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 10] = [
+pub const ALL: [EnvVar; 12] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -84,6 +88,16 @@ pub const ALL: [EnvVar; 10] = [
         name: COLLECT,
         default: "1",
         doc: "`0` (or the empty value) leaves a run of traces uncollected when the program ends: its tables are then made when it is opened.",
+    },
+    EnvVar {
+        name: NVTX,
+        default: "1",
+        doc: "`0` (or the empty value) leaves the program's NVTX annotations alone: they do not become scopes.",
+    },
+    EnvVar {
+        name: NVTX_INJECTION,
+        default: "`libmarey.so`, from the first session on",
+        doc: "NVIDIA's variable: the library that receives NVTX annotations. One that is set already is respected, and marey then sees none.",
     },
 ];
 
