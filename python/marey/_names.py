@@ -19,6 +19,7 @@ KIND_OPERATOR: Final = 4
 KIND_FRAME: Final = 5
 KIND_STEP: Final = 6
 KIND_RUNTIME: Final = 7
+KIND_MARK: Final = 8
 KIND_NAMES: Final = (
     "root",
     "scope",
@@ -28,6 +29,7 @@ KIND_NAMES: Final = (
     "frame",
     "step",
     "runtime",
+    "mark",
 )
 
 # Wall-time metrics of a node: docs/reference/metrics.md.
@@ -67,6 +69,7 @@ LOSS_UNREADABLE_EVENTS: Final = "unreadable_events"
 LOSS_TRUNCATED_FILES: Final = "truncated_files"
 LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
+LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -82,6 +85,7 @@ LOSS_CAUSES: Final = (
     LOSS_TRUNCATED_FILES,
     LOSS_UNSUPPORTED_EVENTS,
     LOSS_UNMATCHED_ACTIVITIES,
+    LOSS_RANGES_TABLE_FULL,
 )
 
 # Environment variables: docs/reference/environment.md.
@@ -95,6 +99,8 @@ ENV_TRACE_BUFFER_BYTES: Final = "MAREY_TRACE_BUFFER_BYTES"
 ENV_SPOOL_BYTES: Final = "MAREY_SPOOL_BYTES"
 ENV_KEEP_SPOOL: Final = "MAREY_KEEP_SPOOL"
 ENV_COLLECT: Final = "MAREY_COLLECT"
+ENV_NVTX: Final = "MAREY_NVTX"
+ENV_NVTX_INJECTION64_PATH: Final = "NVTX_INJECTION64_PATH"
 RANK_VARS: Final = (
     "RANK",
     "SLURM_PROCID",

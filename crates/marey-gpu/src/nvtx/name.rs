@@ -34,7 +34,7 @@ pub(super) unsafe fn of(domain: u32, attributes: Option<&Attributes>) -> u32 {
 
 /// The name of a message in a domain.
 pub(super) fn of_text(domain: u32, message: Option<&str>) -> u32 {
-    let message = message.unwrap_or(UNNAMED);
+    let message = message.filter(|message| !message.is_empty()).unwrap_or(UNNAMED);
     if domain == DEFAULT_DOMAIN {
         return api::intern(message);
     }

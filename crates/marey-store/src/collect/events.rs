@@ -1,8 +1,9 @@
-//! The second pass over a spool: its spans and values.
+//! The second pass over a spool: its spans, marks and values.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use marey_model::context::NodeKind;
 use marey_model::spool::{Frame, SessionEvent, Span, Value};
 
 use super::clock::Clock;
@@ -32,6 +33,8 @@ pub(super) struct Events<'a> {
     wholes: Vec<Whole>,
     rollup: Rollup,
     spans: Sorter<SpanRow>,
+    /// Spans of marks, which take no time.
+    marks: Sorter<SpanRow>,
     values: Sorter<ValueRow>,
 }
 
@@ -43,6 +46,8 @@ pub(super) struct Gathered {
     pub(super) wholes: Vec<Whole>,
     pub(super) rollup: Rollup,
     pub(super) spans: Sorter<SpanRow>,
+    /// Spans of marks, which take no time.
+    pub(super) marks: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
 }
 
@@ -85,6 +90,7 @@ impl<'a> Events<'a> {
             wholes: vec![Whole::default(); places],
             rollup: Rollup::new(places, outline.events),
             spans: Sorter::new(folder),
+            marks: Sorter::new(folder),
             values: Sorter::new(folder),
         }
     }
@@ -126,8 +132,8 @@ impl<'a> Events<'a> {
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
-        let Self { stamps, wholes, rollup, spans, values, .. } = self;
-        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, values })
+        let Self { stamps, wholes, rollup, spans, marks, values, .. } = self;
+        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, marks, values })
     }
 
     fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
@@ -143,6 +149,12 @@ impl<'a> Events<'a> {
         for span in spans {
             let Some(&place) = places.get(span.node) else { continue };
             let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
+            if self.outline.places[place as usize].kind == NodeKind::Mark {
+                let (duration_nanos, children_nanos) = (0, 0);
+                let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
+                self.marks.push(&row)?;
+                continue;
+            }
             let inside_nanos = self.inside[place as usize].take(start_nanos);
             let children_nanos = inside_nanos.min(duration_nanos);
             let parent = self.outline.places[place as usize].parent;

@@ -54,7 +54,7 @@ pub(super) struct Place {
     pub(super) parent: u32,
     pub(super) context: u32,
     pub(super) name: u32,
-    pub(super) is_step: bool,
+    pub(super) kind: NodeKind,
 }
 
 impl Outline {
@@ -112,7 +112,7 @@ impl Outline {
                 parent: parent.unwrap_or(NO_PLACE),
                 context,
                 name,
-                is_step: node.kind == NodeKind::Step,
+                kind: node.kind,
             });
         }
     }

@@ -1,7 +1,8 @@
-//! Writing the spans and values of a spool, and their sums.
+//! Writing the spans, marks and values of a spool, and the sums of its spans.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
+use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
@@ -10,7 +11,7 @@ use super::meter::Meter;
 use super::outline::Place;
 use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
-use crate::columns::{bits, flags, ids, ints};
+use crate::columns::{bits, flags, ids, ints, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::row::Field;
 use crate::sort::Sorter;
@@ -37,8 +38,8 @@ pub(super) fn write(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let Gathered { stamps, wholes, rollup, spans, values } = gathered;
-    meter.begin_writing(spans.rows() + values.rows());
+    let Gathered { stamps, wholes, rollup, spans, marks, values } = gathered;
+    meter.begin_writing(spans.rows() + marks.rows() + values.rows());
     let start_nanos = refs.start_nanos;
     let whose = |place| {
         let Place { context, name, .. } = refs.place(place);
@@ -47,6 +48,7 @@ pub(super) fn write(
     sums::write(&wholes, rollup, whose, Some(refs.process), parts)?;
     drop(wholes);
     write_spans(spans, &stamps, refs, parts, meter)?;
+    write_instants(marks, refs, parts, meter)?;
     write_metrics(values, &stamps, refs, parts, meter)
 }
 
@@ -62,7 +64,7 @@ fn write_spans(
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
         part.write(span_columns(rows, stamps, refs), parts)?;
-        let is_step = |row: &&SpanRow| refs.place(row.place).is_step;
+        let is_step = |row: &&SpanRow| refs.place(row.place).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
         steps.write(step_columns(&new_steps, step_count, refs), parts)?;
         step_count += new_steps.len() as u32;
@@ -108,6 +110,35 @@ fn step_columns(rows: &[SpanRow], earlier: u32, refs: Refs) -> Vec<ArrayRef> {
         ids(rows.iter().map(|row| refs.thread(row.place))),
         ids(rows.iter().map(|row| refs.place(row.place).context)),
         ids((earlier..).take(rows.len())),
+    ]
+}
+
+/// Marks by their time.
+fn write_instants(
+    marks: Sorter<SpanRow>,
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::INSTANTS);
+    marks.finish(BATCH_ROWS, |rows| {
+        part.write(instant_columns(rows, refs), parts)?;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)
+}
+
+fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
+    vec![
+        ints(rows.iter().map(|row| row.start_nanos)),
+        ids(rows.iter().map(|_| refs.process)),
+        ids(rows.iter().map(|row| refs.thread(row.place))),
+        texts(rows.iter().map(|_| "thread")),
+        ids(rows.iter().map(|row| refs.place(row.place).name)),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
 }
 
