@@ -253,6 +253,5 @@ def test_threads_that_end_with_ranges_open_and_forks_do_no_harm() -> None:
     """)
     assert counts(tree("p.hatchet")) == {"outer": 1, "outer/never popped": 1, "outer/inner": 1}
     assert losses("p.hatchet") == {"unclosed_scopes": 1}
-    [child] = [path for path in Path(".").glob("p.*.hatchet")]
+    [child] = Path(".").glob("p.*.hatchet")
     assert counts(tree(child))["outer/inner"] == 1
-

@@ -9,7 +9,7 @@ from ._names import ENV_NVTX, ENV_NVTX_INJECTION64_PATH
 
 
 def listen() -> None:
-    """Has each library that annotates for the first time from now on, here or in a child, tell marey.
+    """Has libraries tell marey that annotate for the first time from now on, here or in a child.
 
     Does nothing under ``MAREY_NVTX=0``, or if another tool listens already.
     """

@@ -1,186 +1,10 @@
-//! NVTX as a library with annotations has it: tables of functions that it lets marey fill, and calls.
+//! What annotations become.
 
-#![expect(unsafe_code, reason = "plays the part of a C library")]
-
-use marey_gpu::nvtx;
-use marey_record::{Format, SessionId, SessionOptions, api};
-use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::mem::transmute;
+use crate::client::{Attributes, Library, attributes, plain, with_payload, without_exports};
+use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-const SLOTS: usize = 16;
-
-/// The functions of a library, by module and slot.
-struct Library {
-    core: [*const c_void; SLOTS],
-    core2: [*const c_void; SLOTS],
-}
-
-type Pointers = [*mut *const c_void; SLOTS];
-
-thread_local! {
-    /// What the export table of the library that is being initialized points to.
-    static SLOTS_OF: RefCell<[Pointers; 2]> = const { RefCell::new([[null_mut(); SLOTS]; 2]) };
-}
-
-#[repr(C)]
-struct ExportTable {
-    bytes: usize,
-    slots_of: unsafe extern "C" fn(c_int, *mut *mut *mut *const c_void, *mut c_uint) -> c_int,
-}
-
-static EXPORTS: ExportTable = ExportTable { bytes: size_of::<ExportTable>(), slots_of };
-
-unsafe extern "C" fn exports(table: u32) -> *const c_void {
-    if table == 1 { (&raw const EXPORTS).cast() } else { null() }
-}
-
-unsafe extern "C" fn slots_of(
-    module: c_int,
-    first: *mut *mut *mut *const c_void,
-    count: *mut c_uint,
-) -> c_int {
-    let at = match module {
-        1 => 0,
-        5 => 1,
-        _ => return 0,
-    };
-    SLOTS_OF.with_borrow_mut(|slots| {
-        // SAFETY: the caller passes two variables; the thread's pointers outlive its call.
-        unsafe { (*first, *count) = (slots[at].as_mut_ptr(), SLOTS as u32) };
-    });
-    1
-}
-
-/// `nvtxEventAttributes_t`.
-#[repr(C)]
-struct Attributes {
-    version: u16,
-    bytes: u16,
-    category: u32,
-    color_type: i32,
-    color: u32,
-    payload_type: i32,
-    reserved: i32,
-    payload: u64,
-    message_type: i32,
-    message: *const c_void,
-}
-
-fn attributes(message_type: i32, message: *const c_void) -> Attributes {
-    Attributes {
-        version: 3,
-        bytes: 48,
-        category: 7,
-        color_type: 1,
-        color: 0xff00,
-        payload_type: 0,
-        reserved: 0,
-        payload: 0,
-        message_type,
-        message,
-    }
-}
-
-fn plain(text: &CStr) -> Attributes {
-    attributes(1, text.as_ptr().cast())
-}
-
-fn with_payload(text: &CStr, payload_type: i32, payload: u64) -> Attributes {
-    Attributes { payload_type, payload, ..plain(text) }
-}
-
-type Handle = *mut c_void;
-
-impl Library {
-    /// A library that has found marey.
-    fn new() -> Self {
-        let mut library = Self { core: [null(); SLOTS], core2: [null(); SLOTS] };
-        SLOTS_OF.with_borrow_mut(|slots| {
-            slots[0] = library.core.each_mut().map(|slot| slot as *mut _);
-            slots[1] = library.core2.each_mut().map(|slot| slot as *mut _);
-        });
-        // SAFETY: NVTX's part is played to the letter.
-        assert_eq!(unsafe { nvtx::initialize(Some(exports)) }, 1);
-        library
-    }
-
-    // The slots of nvtxRangePushA, nvtxRangePushW and nvtxRangePop.
-
-    fn push(&self, text: &CStr) -> c_int {
-        // SAFETY: the function of this slot has this type; so below.
-        unsafe {
-            transmute::<_, extern "C" fn(*const c_char) -> c_int>(self.core[9])(text.as_ptr())
-        }
-    }
-
-    fn push_wide(&self, text: &[u32]) -> c_int {
-        assert_eq!(text.last(), Some(&0));
-        // SAFETY: as above.
-        unsafe { transmute::<_, extern "C" fn(*const u32) -> c_int>(self.core[10])(text.as_ptr()) }
-    }
-
-    fn pop(&self) -> c_int {
-        // SAFETY: as above.
-        unsafe { transmute::<_, extern "C" fn() -> c_int>(self.core[11])() }
-    }
-
-    // The slots of the functions that take a domain.
-
-    fn call<T>(&self, slot: usize, domain: Handle, attributes: &Attributes) -> T {
-        // SAFETY: as above.
-        unsafe {
-            transmute::<_, extern "C" fn(Handle, *const Attributes) -> T>(self.core2[slot])(
-                domain, attributes,
-            )
-        }
-    }
-
-    fn mark(&self, domain: Handle, attributes: &Attributes) {
-        self.call(1, domain, attributes)
-    }
-
-    fn start(&self, domain: Handle, attributes: &Attributes) -> u64 {
-        self.call(2, domain, attributes)
-    }
-
-    fn end(&self, range: u64) {
-        // SAFETY: as above.
-        unsafe { transmute::<_, extern "C" fn(Handle, u64)>(self.core2[3])(null_mut(), range) }
-    }
-
-    fn push_in(&self, domain: Handle, attributes: &Attributes) -> c_int {
-        self.call(4, domain, attributes)
-    }
-
-    fn pop_in(&self, domain: Handle) -> c_int {
-        // SAFETY: as above.
-        unsafe { transmute::<_, extern "C" fn(Handle) -> c_int>(self.core2[5])(domain) }
-    }
-
-    fn register(&self, domain: Handle, text: &CStr) -> Attributes {
-        // SAFETY: as above.
-        let handle = unsafe {
-            transmute::<_, extern "C" fn(Handle, *const c_char) -> Handle>(self.core2[10])(
-                domain,
-                text.as_ptr(),
-            )
-        };
-        attributes(3, handle)
-    }
-
-    fn domain(&self, name: &CStr) -> Handle {
-        // SAFETY: as above.
-        unsafe {
-            transmute::<_, extern "C" fn(*const c_char) -> Handle>(self.core2[12])(name.as_ptr())
-        }
-    }
-}
-
-// SAFETY: functions, which any thread may call.
-unsafe impl Sync for Library {}
 
 /// The recorder for one test at a time.
 fn turn() -> MutexGuard<'static, ()> {
@@ -267,7 +91,7 @@ fn a_pop_leaves_the_scope_of_its_own_push_and_no_other() {
     library.push(c"before");
     let session = begin();
     let other = Library::new();
-    api::enter(api::intern("scope"), marey_record::NodeKind::Scope);
+    api::enter(api::intern("scope"), NodeKind::Scope);
     assert_eq!(library.pop(), 0, "its push was not recorded");
     library.push_in(a, &plain(c"1"));
     other.push_in(b, &plain(c"2"));
@@ -355,7 +179,9 @@ fn as_many_ranges_are_open_as_there_are_places_and_the_rest_is_counted() {
     let first: Vec<u64> = (0..PLACES).map(start).collect();
     let rest: Vec<u64> = (0..3).map(start).collect();
     assert_eq!(losses(session, "ranges_table_full"), 3);
-    rest.into_iter().for_each(|range| library.end(range));
+    for range in rest {
+        library.end(range);
+    }
     // A long one stays, and the others come and go around it.
     first[1..].iter().for_each(|&range| library.end(range));
     (0..2 * PLACES).map(start).for_each(|range| library.end(range));
@@ -383,10 +209,5 @@ fn attributes_that_are_null_short_or_of_another_version_are_not_read() {
 
 #[test]
 fn whoever_has_no_export_table_is_told_no() {
-    unsafe extern "C" fn nothing(_: u32) -> *const c_void {
-        null()
-    }
-    // SAFETY: there is nothing to be filled.
-    let answers = unsafe { [nvtx::initialize(None), nvtx::initialize(Some(nothing))] };
-    assert_eq!(answers, [0, 0]);
+    assert_eq!(without_exports(), [0, 0]);
 }
