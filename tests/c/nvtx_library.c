@@ -44,11 +44,3 @@ void overlap(void) {
     nvtxDomainDestroy(second);
     nvtxDomainDestroy(first);
 }
-
-/* What a push and a pop cost, so many times. */
-void pairs(int count) {
-    for (int at = 0; at < count; at++) {
-        nvtxRangePushA("pair");
-        nvtxRangePop();
-    }
-}

@@ -4,7 +4,7 @@ use marey_model::env;
 use marey_record::table::{ABI_VERSION, SYMBOL, Table};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use std::ffi::{CStr, CString, OsStr, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -69,8 +69,8 @@ fn wanted_path() -> Result<PathBuf, String> {
 
 /// The file of the `libmarey.so` that this process has.
 #[pyfunction]
-pub(crate) fn library_path() -> Option<PathBuf> {
-    path_of(table().intern as *const c_void)
+pub(crate) fn library_path() -> Option<OsString> {
+    path_of(table().intern as *const c_void).map(PathBuf::into_os_string)
 }
 
 /// The file that this code was loaded from.
