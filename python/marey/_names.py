@@ -19,6 +19,7 @@ KIND_OPERATOR: Final = 4
 KIND_FRAME: Final = 5
 KIND_STEP: Final = 6
 KIND_RUNTIME: Final = 7
+KIND_MARK: Final = 8
 KIND_NAMES: Final = (
     "root",
     "scope",
@@ -28,6 +29,7 @@ KIND_NAMES: Final = (
     "frame",
     "step",
     "runtime",
+    "mark",
 )
 
 # Wall-time metrics of a node: docs/reference/metrics.md.
@@ -68,6 +70,7 @@ LOSS_TRUNCATED_FILES: Final = "truncated_files"
 LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
 LOSS_COUNTERS_ENDED: Final = "counters_ended"
+LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -84,6 +87,7 @@ LOSS_CAUSES: Final = (
     LOSS_UNSUPPORTED_EVENTS,
     LOSS_UNMATCHED_ACTIVITIES,
     LOSS_COUNTERS_ENDED,
+    LOSS_RANGES_TABLE_FULL,
 )
 
 # Environment variables: docs/reference/environment.md.
@@ -100,6 +104,8 @@ ENV_COLLECT: Final = "MAREY_COLLECT"
 ENV_CUPTI_LIB: Final = "MAREY_CUPTI_LIB"
 ENV_NVML_LIB: Final = "MAREY_NVML_LIB"
 ENV_NVML_PERIOD_MS: Final = "MAREY_NVML_PERIOD_MS"
+ENV_NVTX: Final = "MAREY_NVTX"
+ENV_NVTX_INJECTION64_PATH: Final = "NVTX_INJECTION64_PATH"
 RANK_VARS: Final = (
     "RANK",
     "SLURM_PROCID",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from . import _native, _session
+from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled
 
@@ -98,6 +98,7 @@ def start_for(
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
+    _nvtx.listen()
     # The session may be one that was deactivated, with hooks of its own.
     if manager := _hook_manager():
         manager.activate(session)

@@ -15,10 +15,11 @@
 mod ptr;
 mod sessions;
 
+use marey_gpu::nvtx;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
 use ptr::{guarded, metrics, text};
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// The recorder's functions. The pointer is valid for the life of the process.
@@ -26,6 +27,17 @@ use std::sync::Arc;
 pub extern "C" fn marey_table() -> *const Table {
     api::note_load();
     &raw const *TABLE
+}
+
+/// Where libraries with NVTX annotations begin, if `NVTX_INJECTION64_PATH` names this one.
+///
+/// # Safety
+/// As for [`nvtx::initialize`].
+#[unsafe(export_name = "InitializeInjectionNvtx2")]
+pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) -> c_int {
+    api::note_load();
+    // SAFETY: the caller's promise.
+    guarded(0, || unsafe { nvtx::initialize(exports) })
 }
 
 static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {

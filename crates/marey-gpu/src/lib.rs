@@ -13,3 +13,4 @@
 
 pub mod cupti;
 pub mod nvml;
+pub mod nvtx;

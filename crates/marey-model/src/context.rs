@@ -38,11 +38,13 @@ pub enum NodeKind {
     Runtime = 7,
     /// A kernel, below the place that launched it.
     Kernel = 8,
+    /// A moment that a program marked: it counts, and takes no time.
+    Mark = 9,
 }
 
 impl NodeKind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Root,
         Self::Scope,
         Self::State,
@@ -52,6 +54,7 @@ impl NodeKind {
         Self::Step,
         Self::Runtime,
         Self::Kernel,
+        Self::Mark,
     ];
 
     /// The kind with this number; a number that names none is a plain scope.
@@ -65,6 +68,7 @@ impl NodeKind {
             6 => Self::Step,
             7 => Self::Runtime,
             8 => Self::Kernel,
+            9 => Self::Mark,
             _ => Self::Scope,
         }
     }
@@ -81,6 +85,7 @@ impl NodeKind {
             Self::Step => "step",
             Self::Runtime => "runtime",
             Self::Kernel => "kernel",
+            Self::Mark => "mark",
         }
     }
 }

@@ -44,8 +44,13 @@ pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Milliseconds between two readings of the counters of devices.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
 
+/// Whether NVTX annotations of the program become scopes.
+pub const NVTX: &str = "MAREY_NVTX";
+/// NVIDIA's variable: the library that libraries with NVTX annotations report to.
+pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
+
 /// Every variable.
-pub const ALL: [EnvVar; 15] = [
+pub const ALL: [EnvVar; 17] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -120,6 +125,16 @@ pub const ALL: [EnvVar; 15] = [
         name: NVML_PERIOD_MS,
         default: "100",
         doc: "Milliseconds between two readings of the counters of devices, at least 10. `0` reads none.",
+    },
+    EnvVar {
+        name: NVTX,
+        default: "1",
+        doc: "`0` (or the empty value) leaves the program's NVTX annotations alone: they do not become scopes.",
+    },
+    EnvVar {
+        name: NVTX_INJECTION,
+        default: "`libmarey.so`, from the first session on",
+        doc: "NVIDIA's variable: the library that receives NVTX annotations. One that is set already is respected, and marey then sees none.",
     },
 ];
 

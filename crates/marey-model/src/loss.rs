@@ -38,6 +38,8 @@ pub enum LossCause {
     DeviceRecord = 15,
     /// Counters of a device that ended early, or that this process may not read.
     CountersEnded = 16,
+    /// More ranges were open at once, between a start and an end, than their table holds.
+    Ranges = 17,
 }
 
 impl LossCause {
@@ -45,7 +47,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -63,6 +65,7 @@ impl LossCause {
         Self::LaunchBuffer,
         Self::DeviceRecord,
         Self::CountersEnded,
+        Self::Ranges,
     ];
 
     /// The key under which files count it.
@@ -85,6 +88,7 @@ impl LossCause {
             Self::LaunchBuffer => "launch_buffer_full",
             Self::DeviceRecord => "device_records_dropped",
             Self::CountersEnded => "counters_ended",
+            Self::Ranges => "ranges_table_full",
         }
     }
 
@@ -135,6 +139,9 @@ impl LossCause {
             }
             Self::CountersEnded => {
                 "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."
+            }
+            Self::Ranges => {
+                "Ranges with a start and an end, as NVTX has them, that found no room among those that were open."
             }
         }
     }

@@ -20,6 +20,7 @@ mod error;
 mod frames;
 mod library;
 mod metrics;
+mod nvtx;
 mod scope;
 mod sessions;
 mod task;
@@ -38,5 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
+    module.add_function(wrap_pyfunction!(library::library_path, module)?)?;
+    module.add_function(wrap_pyfunction!(nvtx::nvtx_injection, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

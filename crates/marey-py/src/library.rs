@@ -4,7 +4,7 @@ use marey_model::env;
 use marey_record::table::{ABI_VERSION, SYMBOL, Table};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use std::ffi::{CStr, CString, OsStr, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -67,16 +67,27 @@ fn wanted_path() -> Result<PathBuf, String> {
     Ok(folder.join("lib").join(FILE_NAME))
 }
 
+/// The file of the `libmarey.so` that this process has.
+#[pyfunction]
+pub(crate) fn library_path() -> Option<OsString> {
+    path_of(table().intern as *const c_void).map(PathBuf::into_os_string)
+}
+
 /// The file that this code was loaded from.
 pub(crate) fn own_path() -> Option<PathBuf> {
+    path_of(own_path as *const c_void)
+}
+
+/// The file that a function was loaded from.
+fn path_of(function: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, filled in by dladdr when it succeeds.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: any address may be asked for; `info` is writable.
-    let found = unsafe { libc::dladdr(own_path as *const c_void, &raw mut info) } != 0;
+    let found = unsafe { libc::dladdr(function, &raw mut info) } != 0;
     if !found || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: dladdr gave a C string that lives as long as the loaded object: this one.
+    // SAFETY: dladdr gave a C string that lives as long as the loaded object, and neither goes.
     let path = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }

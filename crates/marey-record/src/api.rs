@@ -4,12 +4,13 @@ use crate::control::CONTROL;
 use crate::detached::Detached;
 use crate::error::Error;
 use crate::local;
+use crate::losses;
 use crate::names;
 use crate::output::Format;
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
 use crate::worker::Worker;
-use crate::{clock, fork, losses, recorder, sync, trace};
+use crate::{clock, fork, recorder, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
@@ -27,6 +28,12 @@ pub fn note_load() {
 /// The word that is zero while no session is alive. Faces test it before they call anything.
 pub fn live_word() -> &'static AtomicU64 {
     &CONTROL.live
+}
+
+/// Whether any session is alive. Without one nothing is recorded.
+#[inline(always)]
+pub fn is_live() -> bool {
+    CONTROL.is_live()
 }
 
 /// Number of a name, for the calls below.
@@ -61,6 +68,34 @@ pub fn exit(name: u32) -> u64 {
         return 0;
     }
     local::event(|local| local.exit(name))
+}
+
+/// Leaves the scope with this id, which [`enter`] returned on this thread, and nothing that was entered
+/// inside it. Whether it was still open; the end of its session, for one, has closed it.
+#[inline(always)]
+pub fn leave(scope: u64) -> bool {
+    CONTROL.is_live() && local::event(|local| local.leave_only(scope))
+}
+
+/// Counts an exit for which there was no entry.
+pub fn count_unmatched_exit() {
+    if CONTROL.is_live() {
+        losses::count(LossCause::UnmatchedExit);
+    }
+}
+
+/// Counts a range that found no room among those that are open.
+pub fn count_lost_range() {
+    losses::count(LossCause::Ranges);
+}
+
+/// Marks a moment on this thread, with values that belong to it. It counts on a node of its own.
+pub fn mark(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+    if !CONTROL.is_live() {
+        return Ok(());
+    }
+    let leaf = python_leaf();
+    local::event(|local| Some(local.mark(name, leaf, values))).unwrap_or(Ok(()))
 }
 
 /// Enters an operator, such as a kernel launch. Operators inside it are not recorded.

@@ -134,7 +134,7 @@ impl Detached {
                 return None;
             }
             let place = self.place_in(local);
-            Some(local.add_metrics_at(place, self.state, self.sessions, values))
+            Some(local.add_metrics_at(place, self.state, self.sessions, values, clock::ticks))
         });
         added.unwrap_or(Ok(()))
     }

@@ -31,9 +31,16 @@ pub(crate) struct ArgTexts {
 
 impl Default for ArgTexts {
     fn default() -> Self {
+        Self::starting_at(0)
+    }
+}
+
+impl ArgTexts {
+    /// Texts whose ids are free from `next` on.
+    pub(crate) fn starting_at(next: u32) -> Self {
         Self {
             part: LazyPart::new(&ARGS),
-            next: 0,
+            next,
             waiting: Vec::new(),
             waiting_bytes: 0,
             known: HashTable::new(),
@@ -41,9 +48,12 @@ impl Default for ArgTexts {
             hasher: DefaultHashBuilder::default(),
         }
     }
-}
 
-impl ArgTexts {
+    /// The next free id.
+    pub(crate) const fn next(&self) -> u32 {
+        self.next
+    }
+
     /// The id of a text.
     pub(crate) fn id(&mut self, text: &str, parts: &mut Parts) -> Result<u32, StoreError> {
         let hash = self.hasher.hash_one(text);

@@ -131,6 +131,9 @@ pub struct NextIds {
     pub processes: u32,
     /// Of the numbers of parts, which all tables share.
     pub part: u32,
+    /// Of texts of arguments; runs from before they had any lack it.
+    #[serde(default)]
+    pub args: u32,
 }
 
 impl Manifest {

@@ -107,6 +107,9 @@ const fn category(kind: NodeKind) -> &'static str {
         NodeKind::Operator => "cpu_op",
         NodeKind::Frame | NodeKind::Module => "python_function",
         NodeKind::Runtime => "cuda_runtime",
-        NodeKind::Root | NodeKind::Scope | NodeKind::State | NodeKind::Step => "user_annotation",
+        NodeKind::Kernel => "kernel",
+        NodeKind::Root | NodeKind::Scope | NodeKind::State | NodeKind::Step | NodeKind::Mark => {
+            "user_annotation"
+        }
     }
 }

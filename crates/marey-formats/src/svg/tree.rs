@@ -122,9 +122,10 @@ impl Palette {
     const fn of(kind: NodeKind) -> Self {
         match kind {
             NodeKind::Root => Self::Root,
-            NodeKind::Scope | NodeKind::State | NodeKind::Step => Self::Scope,
+            NodeKind::Scope | NodeKind::State | NodeKind::Step | NodeKind::Mark => Self::Scope,
             NodeKind::Frame => Self::Frame,
             NodeKind::Module | NodeKind::Operator | NodeKind::Runtime => Self::Operator,
+            NodeKind::Kernel => Self::Kernel,
         }
     }
 

@@ -51,7 +51,7 @@ fn a_payload_that_is_not_of_its_kind_says_why() {
         (vec![4, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0], "a number is too large for its field"),
         (vec![4, 0, 0, 1, 0xFF], "a text is not UTF-8"),
         (vec![1, 0, 2, 0, 0, 0, 0, 0], "2 is no flag"),
-        (vec![5, 0, 0, 1, 0, 9, 0], "9 is no kind of node"),
+        (vec![5, 0, 0, 1, 0, 0xFF, 0], "255 is no kind of node"),
         (vec![5, 0, 0, 1, 2, 1, 0], "a number is too large for its field"),
         (vec![6, 0, 0, 1, 2, 0, 0], "a number is too large for its field"),
         (vec![7, 0, 0, 1, 0, 0, 0, 5, 0], "5 is no type of value"),

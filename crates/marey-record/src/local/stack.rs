@@ -193,6 +193,59 @@ impl Local {
         if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
     }
 
+    /// Leaves the scope with this id, if it is still open; what was entered inside it stays open, but
+    /// for steps that marey opened. Whether it was.
+    #[inline(always)]
+    pub(crate) fn leave_only(&mut self, id: u64) -> bool {
+        let now = clock::ticks();
+        match self.top_own() {
+            Some(top) if top.id == id && top.kind_flags & FOREIGN == 0 => {
+                self.leave(&top, now);
+                true
+            }
+            _ => self.leave_only_below_top(id, now),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_only_below_top(&mut self, id: u64, now: u64) -> bool {
+        let mut own = (self.inherited..self.depth).rev();
+        let Some(at) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id)) else {
+            return false;
+        };
+        while self.depth > at + 1 && self.is_step(self.depth - 1) {
+            self.discard_step();
+        }
+        if self.depth > at + 1 {
+            self.take_out(at, now);
+        } else if self.is(at, FOREIGN) {
+            self.leave_foreign();
+        } else {
+            self.pop(now);
+        }
+        true
+    }
+
+    /// Takes a frame from below others, which keep their places in the tree, and records it.
+    fn take_out(&mut self, at: u32, now: u64) {
+        let Some(frame) = self.frame(at) else { return };
+        if frame.kind_flags & FOREIGN == 0 {
+            let entry = entry_of(&frame, now);
+            self.record(&entry);
+            if let Some(parent) = at.checked_sub(1).and_then(|at| self.tree.frames.get(at)) {
+                parent.add_child_nanos(entry.nanos);
+            }
+        }
+        for at in at + 1..self.depth {
+            if let (Some(inner), Some(slot)) = (self.frame(at), self.tree.frames.get(at - 1)) {
+                slot.set(&inner);
+            }
+        }
+        self.depth -= 1;
+        self.tree.depth.store(self.depth, Ordering::Release);
+    }
+
     /// Closes the innermost frame because one around it ends.
     pub(super) fn close_inner(&mut self, now: u64) {
         let at = self.depth - 1;

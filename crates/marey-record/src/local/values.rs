@@ -11,6 +11,13 @@ use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
 use std::sync::atomic::Ordering;
 
+/// A value on its way to the log.
+struct Logged<'a> {
+    ticks: u64,
+    metric: u32,
+    value: &'a MetricValue,
+}
+
 impl Local {
     /// Sets a state below the scopes until [`Local::exit_state`].
     pub(crate) fn enter_state(&mut self, name: u32, python_leaf: u32) {
@@ -39,16 +46,33 @@ impl Local {
             Some(top) => (place_of(&top), top.state, top.sessions),
             None => (ROOTS, self.state_name(), u64::MAX),
         };
-        self.add_metrics_at(place, state, sessions, values)
+        self.add_metrics_at(place, state, sessions, values, clock::ticks)
     }
 
-    /// Adds user metrics at a place, below `state` unless that is 0.
+    /// Marks a moment below the innermost scope, with values that belong to it.
+    pub(crate) fn mark(
+        &mut self,
+        name: u32,
+        python_leaf: u32,
+        values: &[(u32, MetricValue)],
+    ) -> Result<(), MetricError> {
+        let now = clock::ticks();
+        let (active, python) = CONTROL.recording();
+        let above = self.place().below_frame(python_leaf);
+        let place = self.below(above, name, NodeKind::Mark, active, python);
+        let added = self.add_metrics_at(place, 0, active, values, || now);
+        self.record(&Entry::new(place, active, now..now, 0));
+        added
+    }
+
+    /// Adds user metrics at a place, below `state` unless that is 0. `ticks` tells the moment.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut place: Place,
         state: u32,
         sessions: u64,
         values: &[(u32, MetricValue)],
+        ticks: impl Fn() -> u64,
     ) -> Result<(), MetricError> {
         let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
         let python = active & CONTROL.python.load(Ordering::Relaxed);
@@ -66,7 +90,8 @@ impl Local {
             }
             let traced = active & CONTROL.trace.load(Ordering::Relaxed);
             if traced != 0 {
-                self.log_value(place, *number, value, traced & !python, traced & python);
+                let logged = Logged { ticks: ticks(), metric: *number, value };
+                self.log_value(place, &logged, traced & !python, traced & python);
             }
         }
         Ok(())
@@ -74,14 +99,14 @@ impl Local {
 
     /// Logs a value, as [`Local::record`] logs an entry.
     #[cold]
-    fn log_value(&self, place: Place, metric: u32, value: &MetricValue, shadow: u64, python: u64) {
+    fn log_value(&self, place: Place, logged: &Logged, shadow: u64, python: u64) {
         let Some(log) = self.tree.own_log() else { return };
-        let now = clock::ticks();
+        let &Logged { ticks, metric, value } = logged;
         if shadow != 0 {
-            log.value(place.shadow, now, metric, value, shadow);
+            log.value(place.shadow, ticks, metric, value, shadow);
         }
         if python != 0 {
-            log.value(place.python, now, metric, value, python);
+            log.value(place.python, ticks, metric, value, python);
         }
     }
 }

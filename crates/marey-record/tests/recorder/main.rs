@@ -22,6 +22,8 @@ mod harness;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod marks;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod msgpack;

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, StringArray};
 use super::clock::Clock;
 use super::outline::Outline;
 use super::sessions::Session;
-use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
+use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts};
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
 
@@ -57,7 +57,30 @@ pub(super) fn write(
     write(&stored::THREADS, thread_columns(outline, threads, id))?;
     write(&stored::SESSIONS, session_columns(outline, clock, id))?;
     write(&stored::PHASES, phase_columns(outline, clock, id))?;
-    write(&stored::LOSSES, loss_columns(outline, id))
+    write(&stored::LOSSES, loss_columns(outline, id))?;
+    write(&stored::DEVICES, device_columns(outline, id))?;
+    write(&stored::METADATA, note_columns(outline, id))
+}
+
+fn device_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+    let devices = outline.devices.values();
+    vec![
+        ids(devices.clone().map(|_| process)),
+        ids(devices.clone().map(|device| device.number)),
+        texts(devices.clone().map(|device| device.device_type.as_str())),
+        texts(devices.clone().map(|device| device.name.as_str())),
+        texts(devices.map(|device| device.properties.as_str())),
+    ]
+}
+
+fn note_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+    let notes = outline.notes.iter();
+    vec![
+        ids(notes.clone().map(|_| process)),
+        maybe_ids(notes.clone().map(|_| None)),
+        texts(notes.clone().map(|(key, _)| key.as_str())),
+        texts(notes.map(|(_, value)| value.as_str())),
+    ]
 }
 
 fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {

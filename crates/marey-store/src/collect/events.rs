@@ -1,10 +1,12 @@
-//! The second pass over a spool: its spans, values and counters.
+//! The second pass over a spool: its spans, marks, values and counters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use marey_model::spool::{self, Frame, SessionEvent, Span, Value};
+use marey_model::context::NodeKind;
+use marey_model::spool::{self, Activity, Frame, SessionEvent, Span, Value};
 
+use super::activities::Shapes;
 use super::clock::Clock;
 use super::inside::Inside;
 use super::outline::Outline;
@@ -12,7 +14,7 @@ use super::rows::{SpanRow, ValueRow};
 use super::sessions::{Sessions, bit};
 use crate::StoreError;
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
-use crate::row;
+use crate::row::{self, GpuActivity};
 use crate::sort::Sorter;
 
 /// The spans, values and counters of a spool so far.
@@ -34,7 +36,13 @@ pub(super) struct Events<'a> {
     wholes: Vec<Whole>,
     rollup: Rollup,
     spans: Sorter<SpanRow>,
+    /// Spans of marks, which take no time.
+    marks: Sorter<SpanRow>,
     values: Sorter<ValueRow>,
+    /// Of the next spans of each thread: which are launches.
+    launches: BTreeMap<u32, Vec<(u32, u32)>>,
+    shapes: Shapes,
+    activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
 }
 
@@ -46,7 +54,12 @@ pub(super) struct Gathered {
     pub(super) wholes: Vec<Whole>,
     pub(super) rollup: Rollup,
     pub(super) spans: Sorter<SpanRow>,
+    /// Spans of marks, which take no time.
+    pub(super) marks: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
+    pub(super) activities: Sorter<GpuActivity>,
+    /// Texts of the activities' arguments, by the numbers that their rows have.
+    pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
 }
 
@@ -91,7 +104,11 @@ impl<'a> Events<'a> {
             wholes: vec![Whole::default(); places],
             rollup: Rollup::new(places, outline.events),
             spans: Sorter::new(folder),
+            marks: Sorter::new(folder),
             values: Sorter::new(folder),
+            launches: BTreeMap::new(),
+            shapes: Shapes::default(),
+            activities: Sorter::new(folder),
             counters: Sorter::new(folder),
         }
     }
@@ -102,6 +119,15 @@ impl<'a> Events<'a> {
             Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
             Frame::Counters(counters) => self.add_counters(&counters),
+            Frame::Launches { thread, launches } => {
+                self.launches.insert(thread, launches);
+                Ok(())
+            }
+            Frame::Shapes { first, shapes } => {
+                self.shapes.extend(first, &shapes, self.outline, self.process);
+                Ok(())
+            }
+            Frame::Activities { activities, .. } => self.add_activities(&activities),
             Frame::Open { thread, spans } => {
                 self.open.insert(thread, spans);
                 Ok(())
@@ -124,6 +150,8 @@ impl<'a> Events<'a> {
             | Frame::Strings { .. }
             | Frame::Thread { .. }
             | Frame::Nodes { .. }
+            | Frame::Device(_)
+            | Frame::Note { .. }
             | Frame::Overhead(_)
             | Frame::End => Ok(()),
         }
@@ -134,8 +162,20 @@ impl<'a> Events<'a> {
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
-        let Self { stamps, wholes, rollup, spans, values, counters, .. } = self;
-        Ok(Gathered { stamps: stamps.all, wholes, rollup, spans, values, counters })
+        let Self { stamps, wholes, rollup, spans, marks, values, counters, .. } = self;
+        let (stamps, activities) = (stamps.all, self.activities);
+        let arg_texts = self.shapes.into_texts();
+        Ok(Gathered {
+            stamps,
+            wholes,
+            rollup,
+            spans,
+            marks,
+            values,
+            activities,
+            arg_texts,
+            counters,
+        })
     }
 
     fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
@@ -148,18 +188,52 @@ impl<'a> Events<'a> {
                 forget_open(open, span);
             }
         }
-        for span in spans {
+        let launches = self.launches.remove(&thread).unwrap_or_default();
+        let mut launches = launches.into_iter().peekable();
+        for (at, span) in (0..).zip(spans) {
+            let launch = launches.next_if(|&(launch, _)| launch == at);
+            let correlation = launch.map_or(0, |(_, correlation)| correlation);
             let Some(&place) = places.get(span.node) else { continue };
             let (start_nanos, duration_nanos) = self.extent(span.start_nanos, span.end_nanos);
+            if self.outline.places[place as usize].kind == NodeKind::Mark {
+                let (duration_nanos, children_nanos) = (0, 0);
+                let row = SpanRow {
+                    start_nanos,
+                    duration_nanos,
+                    children_nanos,
+                    place,
+                    stamp,
+                    correlation,
+                };
+                self.marks.push(&row)?;
+                continue;
+            }
             let inside_nanos = self.inside[place as usize].take(start_nanos);
             let children_nanos = inside_nanos.min(duration_nanos);
             let parent = self.outline.places[place as usize].parent;
             if parent != NO_PLACE {
                 self.inside[parent as usize].add(self.turn, start_nanos, duration_nanos);
             }
-            let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
+            let row =
+                SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp, correlation };
             self.sum_up(&row);
             self.spans.push(&row)?;
+        }
+        Ok(())
+    }
+
+    fn add_activities(&mut self, activities: &[Activity]) -> Result<(), StoreError> {
+        for activity in activities {
+            let Some(row) = self.shapes.of(activity) else { continue };
+            let context_id = activity.launch.and_then(|(thread, node)| {
+                let place = *self.outline.threads.get(&thread)?.places.get(node)?;
+                Some(self.outline.places[place as usize].context)
+            });
+            let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.line);
+            // Of the device's own clock, to which the recorder's says nothing.
+            let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
+            let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
+            self.activities.push(&row)?;
         }
         Ok(())
     }
@@ -182,7 +256,14 @@ impl<'a> Events<'a> {
                     .saturating_add(open_inside_nanos);
                 let children_nanos = inside_nanos.min(duration_nanos);
                 let stamp = self.stamp(seen, true);
-                let row = SpanRow { start_nanos, duration_nanos, children_nanos, place, stamp };
+                let row = SpanRow {
+                    start_nanos,
+                    duration_nanos,
+                    children_nanos,
+                    place,
+                    stamp,
+                    correlation: 0,
+                };
                 if is_last {
                     self.sum_up(&row);
                 }

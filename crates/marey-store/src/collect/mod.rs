@@ -6,6 +6,7 @@
 //! written becomes part of the run at one stroke, after which the spool goes.
 
 mod about;
+mod activities;
 mod clock;
 mod events;
 mod inside;
@@ -33,6 +34,7 @@ use marey_model::table::stored;
 use self::meter::Meter;
 use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
+use crate::arg_texts::ArgTexts;
 use crate::names::Names;
 use crate::parts::{self, Parts};
 use crate::write::Lifetime;
@@ -124,6 +126,7 @@ pub fn collect(run: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Collect
 struct Collector {
     manifest: Manifest,
     names: Names,
+    args: ArgTexts,
     /// What was lost, by process.
     losses: BTreeMap<u32, Vec<(String, u64)>>,
     /// Ids of the threads of each process, in the order in which they came.
@@ -143,6 +146,7 @@ impl Collector {
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
             parts: Parts::new(path, manifest.next.part, Lifetime::Durable),
+            args: ArgTexts::starting_at(manifest.next.args),
             manifest,
             names: Names::new(),
             losses: BTreeMap::new(),
@@ -185,7 +189,8 @@ impl Collector {
         next.processes = next.processes.max(process + 1);
         let threads = self.threads.remove(&process).unwrap_or_default();
         let mut ids = Ids { process, threads, next_thread: next.threads };
-        let taken = spool::collect(&source, &mut ids, &mut self.names, &mut self.parts, meter)?;
+        let Self { names, args, parts, .. } = self;
+        let taken = spool::collect(&source, &mut ids, names, args, parts, meter)?;
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = is_over || taken.process.is_complete;
@@ -236,10 +241,14 @@ impl Collector {
         self.names.write_texts(next.strings, &mut self.parts)?;
         let contexts = self.names.context_columns(next.contexts);
         parts::write(&stored::CONTEXTS, contexts, None, &mut self.parts)?;
+        let next_args = self.args.next();
+        let args = std::mem::replace(&mut self.args, ArgTexts::starting_at(next_args));
+        args.finish(&mut self.parts)?;
 
         let manifest = &mut self.manifest;
         manifest.next.strings = self.names.text_count();
         manifest.next.contexts = self.names.context_count();
+        manifest.next.args = next_args;
         manifest.next.part = self.parts.next();
         manifest.losses.clear();
         for (cause, count) in self.losses.values().flatten() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Frame, NodeDef, Numbered};
+use marey_model::spool::{Device, Frame, NodeDef, Numbered};
 
 use super::sessions::Sessions;
 use crate::names::{self, Names};
@@ -24,6 +24,9 @@ pub(super) struct Outline {
     /// Ids in the run of the texts of the spool.
     pub(super) texts: Numbered<u32>,
     pub(super) sessions: Sessions,
+    pub(super) devices: BTreeMap<u32, Device>,
+    /// What was said of the recording, as JSON.
+    pub(super) notes: BTreeMap<String, String>,
     pub(super) losses: Vec<(LossCause, u64)>,
     pub(super) overhead: Option<Overhead>,
     /// Spans, values and counters.
@@ -54,7 +57,7 @@ pub(super) struct Place {
     pub(super) parent: u32,
     pub(super) context: u32,
     pub(super) name: u32,
-    pub(super) is_step: bool,
+    pub(super) kind: NodeKind,
 }
 
 impl Outline {
@@ -93,6 +96,18 @@ impl Outline {
                 self.sessions.turn(*session, *event, name, *time_nanos);
                 self.reach([*time_nanos]);
             }
+            Frame::Activities { activities, .. } => {
+                self.events += activities.len() as u64;
+                self.reach(activities.iter().map(|activity| activity.start_nanos));
+            }
+            Frame::Device(device) => {
+                self.devices.insert(device.number, device.clone());
+            }
+            Frame::Note { key, value } => {
+                self.notes.insert(key.clone(), value.clone());
+            }
+            // What they say is of the events.
+            Frame::Launches { .. } | Frame::Shapes { .. } => {}
             Frame::Losses(losses) => self.losses.clone_from(losses),
             Frame::Overhead(overhead) => self.overhead = Some(*overhead),
             Frame::End => self.is_complete = true,
@@ -116,7 +131,7 @@ impl Outline {
                 parent: parent.unwrap_or(NO_PLACE),
                 context,
                 name,
-                is_step: node.kind == NodeKind::Step,
+                kind: node.kind,
             });
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct SpanRow {
     pub(super) place: u32,
     /// Position of its stamp.
     pub(super) stamp: u32,
+    /// The number that a launch shares with what it launched; 0 for none.
+    pub(super) correlation: u32,
 }
 
 /// A value of a metric.
@@ -40,17 +42,19 @@ impl Sortable for SpanRow {
     fn put(&self, out: &mut Vec<u8>) {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
         let [start, duration, children] = times.map(i64::cast_unsigned);
-        put_words([start, duration, children, pair(self.place, self.stamp)], out);
+        let ids = pair(self.place, self.stamp);
+        put_words([start, duration, children, ids, self.correlation.into()], out);
     }
 
     fn take(input: &mut impl Read) -> io::Result<Self> {
-        let [start, duration, children, ids] = take_words(input)?;
+        let [start, duration, children, ids, correlation] = take_words(input)?;
         Ok(Self {
             start_nanos: start.cast_signed(),
             duration_nanos: duration.cast_signed(),
             children_nanos: children.cast_signed(),
             place: ids as u32,
             stamp: (ids >> 32) as u32,
+            correlation: correlation as u32,
         })
     }
 }
@@ -107,6 +111,7 @@ mod tests {
             children_nanos: i64::MAX,
             place: 4,
             stamp: u32::MAX,
+            correlation: 7,
         };
         let values = [
             MetricValue::Int(-1),

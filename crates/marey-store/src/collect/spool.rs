@@ -13,6 +13,7 @@ use super::events::Events;
 use super::meter::Meter;
 use super::outline::Outline;
 use super::write::{self, Refs};
+use crate::arg_texts::ArgTexts;
 use crate::names::Names;
 use crate::own::FileId;
 use crate::parts::Parts;
@@ -52,6 +53,7 @@ pub(super) fn collect(
     source: &Source,
     ids: &mut Ids,
     names: &mut Names,
+    args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<Taken, StoreError> {
@@ -76,7 +78,7 @@ pub(super) fn collect(
         threads: &ids.threads,
         places: &outline.places,
     };
-    write::write(events.finish()?, refs, parts, meter)?;
+    write::write(events.finish()?, refs, args, parts, meter)?;
     meter.end_spool();
     Ok(Taken {
         process,

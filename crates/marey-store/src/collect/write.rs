@@ -1,7 +1,8 @@
-//! Writing the spans, values and counters of a spool, and the sums of spans.
+//! Writing the spans, marks, values and counters of a spool, and the sums of its spans.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
+use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
@@ -10,9 +11,10 @@ use super::meter::Meter;
 use super::outline::Place;
 use super::rows::{SpanRow, ValueRow};
 use crate::StoreError;
-use crate::columns::{bits, flags, ids, ints};
+use crate::arg_texts::ArgTexts;
+use crate::columns::{bits, flags, ids, ints, maybe_bits, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Field, Row};
+use crate::row::{self, Field, GpuActivity, Row};
 use crate::sort::Sorter;
 use crate::sums::{self, Whose};
 
@@ -34,11 +36,14 @@ pub(super) struct Refs<'a> {
 pub(super) fn write(
     gathered: Gathered,
     refs: Refs,
+    args: &mut ArgTexts,
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let Gathered { stamps, wholes, rollup, spans, values, counters } = gathered;
-    meter.begin_writing(spans.rows() + values.rows() + counters.rows());
+    let Gathered { stamps, wholes, rollup, spans, marks, values, activities, arg_texts, counters } =
+        gathered;
+    let rows = [spans.rows(), marks.rows(), values.rows(), activities.rows(), counters.rows()];
+    meter.begin_writing(rows.into_iter().sum());
     let start_nanos = refs.start_nanos;
     let whose = |place| {
         let Place { context, name, .. } = refs.place(place);
@@ -47,7 +52,11 @@ pub(super) fn write(
     sums::write(&wholes, rollup, whose, Some(refs.process), parts)?;
     drop(wholes);
     write_spans(spans, &stamps, refs, parts, meter)?;
+    write_instants(marks, refs, parts, meter)?;
     write_metrics(values, &stamps, refs, parts, meter)?;
+    let arg_ids: Vec<u32> =
+        arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
+    write_activities(activities, &arg_ids, refs, parts, meter)?;
     write_counters(counters, refs, parts, meter)
 }
 
@@ -63,7 +72,7 @@ fn write_spans(
     let mut step_count = 0;
     spans.finish(BATCH_ROWS, |rows| {
         part.write(span_columns(rows, stamps, refs), parts)?;
-        let is_step = |row: &&SpanRow| refs.place(row.place).is_step;
+        let is_step = |row: &&SpanRow| refs.place(row.place).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
         steps.write(step_columns(&new_steps, step_count, refs), parts)?;
         step_count += new_steps.len() as u32;
@@ -88,7 +97,7 @@ fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef>
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
         nulls(rows.len(), &DataType::UInt32),
-        nulls(rows.len(), &DataType::UInt64),
+        maybe_bits(rows.iter().map(|row| (row.correlation != 0).then(|| row.correlation.into()))),
         nulls(rows.len(), &DataType::UInt64),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
@@ -109,6 +118,35 @@ fn step_columns(rows: &[SpanRow], earlier: u32, refs: Refs) -> Vec<ArrayRef> {
         ids(rows.iter().map(|row| refs.thread(row.place))),
         ids(rows.iter().map(|row| refs.place(row.place).context)),
         ids((earlier..).take(rows.len())),
+    ]
+}
+
+/// Marks by their time.
+fn write_instants(
+    marks: Sorter<SpanRow>,
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::INSTANTS);
+    marks.finish(BATCH_ROWS, |rows| {
+        part.write(instant_columns(rows, refs), parts)?;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)
+}
+
+fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
+    vec![
+        ints(rows.iter().map(|row| row.start_nanos)),
+        ids(rows.iter().map(|_| refs.process)),
+        ids(rows.iter().map(|row| refs.thread(row.place))),
+        texts(rows.iter().map(|_| "thread")),
+        ids(rows.iter().map(|row| refs.place(row.place).name)),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::UInt32),
+        nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
 }
 
@@ -145,6 +183,29 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayR
     ];
     MetricValue::finish(&mut values, &mut columns);
     columns
+}
+
+/// What devices did, by its time.
+fn write_activities(
+    activities: Sorter<GpuActivity>,
+    arg_ids: &[u32],
+    refs: Refs,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(&stored::GPU_ACTIVITIES);
+    let mut columns = <GpuActivity as Row>::Columns::default();
+    activities.finish(BATCH_ROWS, |rows| {
+        for row in rows.iter_mut() {
+            let number = row.args.text_id;
+            row.args.text_id = number.and_then(|number| arg_ids.get(number as usize).copied());
+            row.append(&mut columns);
+        }
+        part.write(GpuActivity::finish(&mut columns), parts)?;
+        meter.wrote(rows.len() as u64);
+        Ok(())
+    })?;
+    part.finish(Some(refs.process), parts)
 }
 
 /// Counters by their time.

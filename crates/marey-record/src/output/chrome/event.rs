@@ -211,13 +211,18 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Writes metrics of which no scope's event tells.
-    pub(super) fn measurement(&mut self, event: &Event, time_nanos: i64) -> io::Result<()> {
+    /// Writes a mark, or metrics of which no scope's event tells.
+    pub(super) fn instant(
+        &mut self,
+        event: &Event,
+        category: &str,
+        time_nanos: i64,
+    ) -> io::Result<()> {
         let (pid, base_nanos) = (self.pid, self.base_nanos);
         let buffer = self.begin_event();
         write_call_stack(event, buffer)?;
         write_metrics(event, buffer)?;
-        buffer.write_all(b"},\"cat\":\"metric\"")?;
+        write!(buffer, "}},\"cat\":\"{category}\"")?;
         write_name(event, buffer)?;
         write!(buffer, ",\"ph\":\"i\",\"pid\":{pid},\"s\":\"t\",\"tid\":{},\"ts\":", event.lane)?;
         write_micros(i128::from(time_nanos) - i128::from(base_nanos), buffer)?;

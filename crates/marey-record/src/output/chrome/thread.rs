@@ -73,11 +73,27 @@ impl Thread {
         texts: &Numbered<String>,
         events: &mut Events,
     ) -> io::Result<u64> {
+        if self.kind(span.node) == NodeKind::Mark {
+            return self.write_mark(span, texts, events);
+        }
         let at = self.lanes.place(span.start_nanos, span.end_nanos.max(span.start_nanos));
         let lane = self.lane(at, events)?;
         let metrics = add_up(self.waiting.take(span), texts);
         let event = Event { path: &self.path(span.node, texts), metrics: &metrics, lane };
         events.scope(&event, self.kind(span.node), span, is_open)?;
+        Ok(lane)
+    }
+
+    fn write_mark(
+        &mut self,
+        mark: &Span,
+        texts: &Numbered<String>,
+        events: &mut Events,
+    ) -> io::Result<u64> {
+        let lane = self.lane(0, events)?;
+        let metrics = add_up(self.waiting.take(mark), texts);
+        let event = Event { path: &self.path(mark.node, texts), metrics: &metrics, lane };
+        events.instant(&event, NodeKind::Mark.as_str(), mark.start_nanos)?;
         Ok(lane)
     }
 
@@ -135,7 +151,7 @@ impl Thread {
         let (node, time_nanos) = (value.node, value.time_nanos);
         let metrics = add_up(vec![value], texts);
         let event = Event { path: &self.path(node, texts), metrics: &metrics, lane };
-        events.measurement(&event, time_nanos)
+        events.instant(&event, "metric", time_nanos)
     }
 
     /// The scope that a node's metrics belong to: itself, or for a state the scope that it qualifies.

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Float64Type, Int64Type};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Float64Type, Int64Type, UInt32Type};
+use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
-use marey_model::spool::{Counter, Frame, SessionEvent};
-use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
+use marey_model::spool::{Counter, Frame, NodeDef, SessionEvent};
+use marey_model::table::stored::{INSTANTS, LOSSES, PHASES, PROCESSES, SESSIONS, STRINGS, THREADS};
 use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::spools::{
-    INNER, LOSS, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
+    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, head, session, spans, thread, values,
 };
 use super::tables::{CounterRow, Place, Tables, column, ids, ints, text};
 
@@ -88,6 +89,31 @@ fn counters_are_of_devices_and_in_order_of_time() {
         ]
     );
     assert!(Tables::of(&run, 101).counters().is_empty());
+}
+
+#[test]
+fn marks_are_instants_and_no_spans() {
+    const MARK: u32 = NODES;
+    let mark = NodeDef { parent: OUTER, kind: NodeKind::Mark, name: 2 };
+    let mut frames = head(100);
+    frames.extend([
+        Frame::Nodes { thread: 0, first: MARK, nodes: vec![mark] },
+        spans(0, 1, &[(MARK, 1_040, 1_040), (MARK, 1_020, 1_020), (OUTER, 1_000, 1_050)]),
+        Frame::End,
+    ]);
+    let recorded = Recorded::of(&[&frames]);
+    let run = collected(&recorded);
+    let instants = run.read(&INSTANTS).unwrap();
+    assert_eq!(ints(&instants, "time_nanos"), [UNIX + 1_020, UNIX + 1_040]);
+    assert_eq!(text(&instants, "scope", 0), "thread");
+    let strings = run.read(&STRINGS).unwrap();
+    assert_eq!(text(&strings, "text", ids(&instants, "name_id")[0] as usize), "inner");
+    let threads = column(&instants, "thread_id").as_primitive::<UInt32Type>();
+    assert_eq!((threads.null_count(), threads.value(0)), (0, 0));
+    let tables = Tables::of(&run, 100);
+    assert_eq!(children_of(&run, &["scope outer"]), [(1_000, 0)]);
+    assert_eq!(tables.spans().len(), 1);
+    assert!(tables.rollups().iter().all(|row| row.place.path == ["scope outer"]));
 }
 
 #[test]

@@ -1,0 +1,111 @@
+"""What a range of NVTX costs: `python bench/nvtx_ranges.py`, in the environment of the tests.
+
+Nobody listening, marey listening without a session, tree and trace run in turn, each in processes
+of its own; what counts is the median of the rounds' CPU times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.metadata
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LISTENERS = ("nobody", "no session", "tree", "trace")
+PROCESSES = 3
+ROUNDS = 9
+RANGES = 20_000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
+        build(Path(folder))
+        rounds: dict[str, dict[str, list[float]]] = {}
+        for _ in range(PROCESSES):
+            for listener in LISTENERS:
+                for what, nanos in in_child(listener, folder).items():
+                    rounds.setdefault(what, {}).setdefault(listener, []).extend(nanos)
+    print(f"{'ns a range':28}" + "".join(f"{listener:>12}" for listener in LISTENERS))
+    for what, by_listener in rounds.items():
+        medians = [statistics.median(by_listener[listener]) for listener in LISTENERS]
+        print(f"{what:28}" + "".join(f"{nanos:12.0f}" for nanos in medians))
+
+
+def build(folder: Path) -> None:
+    files = importlib.metadata.files("nvidia-nvtx") or []
+    header = next(file for file in files if file.match("nvtx3/nvToolsExt.h"))
+    include = Path(str(header.locate())).parent.parent
+    source = Path(__file__).with_name("nvtx.c")
+    flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", f"-I{include}"]
+    subprocess.run(["cc", *flags, str(source), "-o", str(folder / "nvtx.so"), "-ldl"], check=True)
+
+
+def in_child(listener: str, folder: str) -> dict[str, list[float]]:
+    env = {name: text for name, text in os.environ.items() if name != "NVTX_INJECTION64_PATH"}
+    command = [sys.executable, __file__, listener, folder]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
+    rounds: dict[str, list[float]] = json.loads(done.stdout)
+    return rounds
+
+
+def measure(listener: str, folder: str) -> dict[str, list[float]]:
+    """In a child: the rounds of each way to annotate."""
+    if listener != "nobody":
+        import marey
+
+        marey.start(f"{folder}/p", data="trace" if listener == "trace" else "tree")
+    # Not there where types are checked.
+    nvtx = importlib.import_module("nvtx")
+    library = ctypes.CDLL(f"{folder}/nvtx.so")
+    annotation = nvtx.annotate("range", domain="bench")
+    domain = nvtx.get_domain("bench")
+    attributes = domain.get_event_attributes(message="range")
+
+    def annotate(count: int) -> None:
+        for _ in range(count):
+            with annotation:
+                pass
+
+    def prepared(count: int) -> None:
+        for _ in range(count):
+            domain.push_range(attributes)
+            domain.pop_range()
+
+    def plain(count: int) -> None:
+        for _ in range(count):
+            nvtx.push_range("range")
+            nvtx.pop_range()
+
+    ways: dict[str, Callable[[int], None]] = {
+        "C, a text": library.texts,
+        "C, a registered string": library.registered_strings,
+        "Python, annotate": annotate,
+        "Python, push_range": plain,
+        "Python, Domain.push_range": prepared,
+    }
+    if listener == "no session":
+        annotate(1)  # whoever first annotates now has found marey
+        library.registered_strings(1)
+        marey.finalize()
+    return {what: [nanos_of(way) for _ in range(ROUNDS)] for what, way in ways.items()}
+
+
+def nanos_of(way: Callable[[int], None]) -> float:
+    began = time.process_time_ns()
+    way(RANGES)
+    return (time.process_time_ns() - began) / RANGES
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        json.dump(measure(*sys.argv[1:]), sys.stdout)
+    else:
+        main()

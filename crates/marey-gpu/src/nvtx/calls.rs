@@ -1,0 +1,207 @@
+//! The functions that NVTX calls in the place of its own.
+
+#![expect(unsafe_code, reason = "C functions that take a stranger's pointers")]
+
+use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle};
+use super::name::{self, DEFAULT_DOMAIN};
+use super::{payload, pushed, started};
+use marey_record::api;
+use std::borrow::Cow;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+
+/// Slots of the functions of the default domain. Categories have no use here, so theirs stay empty.
+pub(super) const CORE: &[(u32, Function)] = &[
+    (1, mark_ex as Function),
+    (2, mark_utf8 as Function),
+    (3, mark_wide as Function),
+    (4, start_ex as Function),
+    (5, start_utf8 as Function),
+    (6, start_wide as Function),
+    (7, end as Function),
+    (8, push_ex as Function),
+    (9, push_utf8 as Function),
+    (10, push_wide as Function),
+    (11, pop as Function),
+];
+
+/// Slots of the functions that take a domain. What is left out returns nothing, or a null handle that
+/// only comes back to functions which are left out too.
+pub(super) const CORE2: &[(u32, Function)] = &[
+    (1, domain_mark as Function),
+    (2, domain_start as Function),
+    (3, domain_end as Function),
+    (4, domain_push as Function),
+    (5, domain_pop as Function),
+    (10, register_utf8 as Function),
+    (11, register_wide as Function),
+    (12, domain_create_utf8 as Function),
+    (13, domain_create_wide as Function),
+];
+
+// Ranges on the thread's stack.
+
+unsafe extern "C" fn push_ex(attributes: *const Attributes) -> c_int {
+    // SAFETY: NVTX's caller passes attributes or null.
+    unsafe { domain_push(null_mut(), attributes) }
+}
+
+unsafe extern "C" fn push_utf8(message: Utf8) -> c_int {
+    // SAFETY: NVTX's caller passes a text or null.
+    push_text(|| unsafe { name::utf8(message) })
+}
+
+unsafe extern "C" fn push_wide(message: Wide) -> c_int {
+    // SAFETY: as above.
+    push_text(|| unsafe { name::wide(message) })
+}
+
+extern "C" fn pop() -> c_int {
+    domain_pop(null_mut())
+}
+
+unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) -> c_int {
+    guarded(pushed::NOT_TRACKED, || {
+        // SAFETY: NVTX's caller passes attributes or null.
+        let attributes = unsafe { Attributes::read(attributes) };
+        let domain = name::domain(domain);
+        // SAFETY: and a message that is what they say.
+        let (level, is_recorded) = pushed::push(domain, || unsafe { name::of(domain, attributes) });
+        if is_recorded && let Some(values) = payload::of(attributes) {
+            // One of another type is refused and counted.
+            drop(api::add_metrics(&values));
+        }
+        level
+    })
+}
+
+extern "C" fn domain_pop(domain: Handle) -> c_int {
+    guarded(pushed::NOT_TRACKED, || pushed::pop(name::domain(domain)))
+}
+
+fn push_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> c_int {
+    guarded(pushed::NOT_TRACKED, || {
+        pushed::push(DEFAULT_DOMAIN, || name::of_text(DEFAULT_DOMAIN, message().as_deref())).0
+    })
+}
+
+// Ranges between a start and an end.
+
+unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
+    // SAFETY: NVTX's caller passes attributes or null.
+    unsafe { domain_start(null_mut(), attributes) }
+}
+
+unsafe extern "C" fn start_utf8(message: Utf8) -> u64 {
+    // SAFETY: NVTX's caller passes a text or null.
+    start_text(|| unsafe { name::utf8(message) })
+}
+
+unsafe extern "C" fn start_wide(message: Wide) -> u64 {
+    // SAFETY: as above.
+    start_text(|| unsafe { name::wide(message) })
+}
+
+extern "C" fn end(range: u64) {
+    guarded((), || started::end(range));
+}
+
+unsafe extern "C" fn domain_start(domain: Handle, attributes: *const Attributes) -> u64 {
+    guarded(0, || {
+        // SAFETY: NVTX's caller passes attributes or null.
+        let attributes = unsafe { Attributes::read(attributes) };
+        // SAFETY: and a message that is what they say.
+        let name = || unsafe { name::of(name::domain(domain), attributes) };
+        let (range, scope) = started::start(name);
+        if let Some(scope) = scope
+            && let Some(values) = payload::of(attributes)
+        {
+            drop(scope.add_metrics(&values));
+        }
+        range
+    })
+}
+
+extern "C" fn domain_end(_domain: Handle, range: u64) {
+    end(range);
+}
+
+fn start_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> u64 {
+    guarded(0, || started::start(|| name::of_text(DEFAULT_DOMAIN, message().as_deref())).0)
+}
+
+// Marks.
+
+unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
+    // SAFETY: NVTX's caller passes attributes or null.
+    unsafe { domain_mark(null_mut(), attributes) };
+}
+
+unsafe extern "C" fn mark_utf8(message: Utf8) {
+    // SAFETY: NVTX's caller passes a text or null.
+    mark_text(|| unsafe { name::utf8(message) });
+}
+
+unsafe extern "C" fn mark_wide(message: Wide) {
+    // SAFETY: as above.
+    mark_text(|| unsafe { name::wide(message) });
+}
+
+unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) {
+    guarded((), || {
+        if !api::is_live() {
+            return;
+        }
+        // SAFETY: NVTX's caller passes attributes or null.
+        let attributes = unsafe { Attributes::read(attributes) };
+        let payload = payload::of(attributes);
+        let values = payload.as_ref().map_or([].as_slice(), |values| values);
+        // SAFETY: and a message that is what they say.
+        let name = unsafe { name::of(name::domain(domain), attributes) };
+        drop(api::mark(name, values));
+    });
+}
+
+fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
+    guarded((), || {
+        if api::is_live() {
+            drop(api::mark(name::of_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
+        }
+    });
+}
+
+// Names for later.
+
+unsafe extern "C" fn register_utf8(domain: Handle, text: Utf8) -> Handle {
+    // SAFETY: NVTX's caller passes a text or null.
+    register(domain, || unsafe { name::utf8(text) })
+}
+
+unsafe extern "C" fn register_wide(domain: Handle, text: Wide) -> Handle {
+    // SAFETY: as above.
+    register(domain, || unsafe { name::wide(text) })
+}
+
+fn register<'a>(domain: Handle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
+    guarded(null_mut(), || handle(name::of_text(name::domain(domain), text().as_deref())))
+}
+
+unsafe extern "C" fn domain_create_utf8(text: Utf8) -> Handle {
+    // SAFETY: NVTX's caller passes a text or null.
+    domain_create(|| unsafe { name::utf8(text) })
+}
+
+unsafe extern "C" fn domain_create_wide(text: Wide) -> Handle {
+    // SAFETY: as above.
+    domain_create(|| unsafe { name::wide(text) })
+}
+
+fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
+    guarded(null_mut(), || handle(name::of_text(DEFAULT_DOMAIN, text().as_deref())))
+}
+
+/// Runs `run`; a panic becomes `otherwise`.
+fn guarded<T>(otherwise: T, run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(otherwise)
+}

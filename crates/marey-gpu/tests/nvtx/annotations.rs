@@ -1,0 +1,213 @@
+//! What annotations become.
+
+use crate::client::{Attributes, Library, attributes, plain, with_payload, without_exports};
+use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The recorder for one test at a time.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn begin() -> SessionId {
+    let folder = tempfile::tempdir().unwrap();
+    api::start(&SessionOptions::named(folder.path().join("p").to_str().unwrap())).unwrap()
+}
+
+/// The lines of the session's profile that say what there is, in their order: names, counts and payloads.
+fn told(session: SessionId) -> Vec<String> {
+    let json = api::get_data(session, 0, Format::Hatchet).unwrap();
+    api::discard(session).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let keys = ["\"name\"", "\"payload\"", "\"wall_count\""];
+    let is_told = |line: &&str| keys.iter().any(|key| line.starts_with(key));
+    let lines = json.lines().map(|line| line.trim().trim_end_matches(',')).filter(is_told);
+    lines.map(|line| line.replace('"', "").replace("name: ", "")).collect()
+}
+
+fn losses(session: SessionId, cause: &str) -> u64 {
+    let json = api::get_data(session, 0, Format::Hatchet).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let (_, rest) = json.split_once(&format!("\"{cause}\": ")).unwrap();
+    rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap()].parse().unwrap()
+}
+
+#[test]
+fn names_are_messages_after_their_domain() {
+    let _turn = turn();
+    let library = Library::new();
+    let session = begin();
+    let domain = library.domain(c"lib");
+    assert_eq!(domain, library.domain(c"lib"), "a name is one domain");
+    library.push(c"plain");
+    library.push_wide(&['w' as u32, 'ï' as u32, 0xD800, 0]);
+    library.push_in(domain, &plain(c"text"));
+    library.push_in(domain, &library.register(domain, c"kept"));
+    library.push_in(null_mut(), &attributes(0, null()));
+    library.push_in(null_mut(), &plain(c""));
+    library.push_in(null_mut(), &plain(c"\xff"));
+    for _ in 0..5 {
+        assert!(library.pop() >= 0);
+    }
+    assert_eq!((library.pop_in(domain), library.pop_in(domain)), (1, 0));
+    let names: Vec<_> = told(session)
+        .into_iter()
+        .filter(|line| !line.contains(':') || line.contains("::"))
+        .collect();
+    let expected = [
+        "\u{FFFD}",
+        "<unnamed>",
+        "<unnamed>",
+        "lib::kept",
+        "lib::text",
+        "wï\u{FFFD}",
+        "plain",
+        "ROOT",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn levels_are_those_of_the_thread_and_the_domain_also_when_nothing_records() {
+    let _turn = turn();
+    let library = Library::new();
+    let (a, b) = (library.domain(c"a"), library.domain(c"b"));
+    assert_eq!(library.pop(), -1);
+    assert_eq!([library.push(c"x"), library.push(c"x")], [0, 1]);
+    assert_eq!([library.push_in(a, &plain(c"x")), library.push_in(b, &plain(c"x"))], [0, 0]);
+    std::thread::scope(|scope| scope.spawn(|| assert_eq!(library.push(c"x"), 0)).join().unwrap());
+    assert_eq!([library.pop_in(a), library.pop_in(a), library.pop_in(b)], [0, -1, 0]);
+    assert_eq!([library.pop(), library.pop(), library.pop()], [1, 0, -1]);
+}
+
+#[test]
+fn a_pop_leaves_the_scope_of_its_own_push_and_no_other() {
+    let _turn = turn();
+    let library = Library::new();
+    let (a, b) = (library.domain(c"a"), library.domain(c"b"));
+    library.push(c"before");
+    let session = begin();
+    let other = Library::new();
+    api::enter(api::intern("scope"), NodeKind::Scope);
+    assert_eq!(library.pop(), 0, "its push was not recorded");
+    library.push_in(a, &plain(c"1"));
+    other.push_in(b, &plain(c"2"));
+    library.pop_in(a);
+    other.push_in(b, &plain(c"3"));
+    other.pop_in(b);
+    other.pop_in(b);
+    api::exit(api::intern("scope"));
+    assert_eq!(library.pop(), -1);
+    for cause in ["unclosed_scopes", "reentrant_events"] {
+        assert_eq!(losses(session, cause), 0, "{cause}");
+    }
+    assert_eq!(losses(session, "unmatched_exits"), 1);
+    let expected = ["b::3", "wall_count: 1", "b::2", "wall_count: 1", "a::1", "wall_count: 1"];
+    assert_eq!(told(session)[..6], expected);
+}
+
+#[test]
+fn payloads_are_values_of_their_own_range_or_mark() {
+    let _turn = turn();
+    let library = Library::new();
+    let session = begin();
+    let payloads = [
+        (c"u64", 1, u64::MAX),
+        (c"i64", 2, (-5_i64).cast_unsigned()),
+        (c"f64", 3, 0.25_f64.to_bits()),
+        (c"u32", 4, 0xffff_ffff_0000_0007),
+        (c"i32", 5, 0xffff_fff9),
+        (c"f32", 6, f32::to_bits(-1.5).into()),
+        (c"ext", 0xdfbd_0009_u32.cast_signed(), 1),
+    ];
+    for (text, kind, bits) in payloads {
+        library.push_in(null_mut(), &with_payload(text, kind, bits));
+        library.pop();
+    }
+    library.mark(null_mut(), &with_payload(c"mark", 2, 8));
+    library.end(library.start(null_mut(), &with_payload(c"range", 2, 9)));
+    let told = told(session);
+    let found: Vec<_> = told
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("payload"))
+        .map(|(at, line)| format!("{} {line}", told[at - 1]))
+        .collect();
+    let expected = [
+        "f32 payload: -1.5",
+        "f64 payload: 0.25",
+        "i32 payload: -7",
+        "i64 payload: -5",
+        "mark payload: 8",
+        "range payload: 9",
+        "u32 payload: 7",
+        "u64 payload: 9223372036854775807",
+    ];
+    let mut sorted = found;
+    sorted.sort();
+    assert_eq!(sorted, expected);
+}
+
+#[test]
+fn started_ranges_overlap_and_end_once_on_any_thread() {
+    let _turn = turn();
+    let library = Library::new();
+    let before = library.start(null_mut(), &plain(c"before"));
+    let session = begin();
+    let (a, b) = (library.start(null_mut(), &plain(c"a")), library.start(null_mut(), &plain(c"b")));
+    assert!(a != b && a != before && a != 0);
+    library.end(a);
+    std::thread::scope(|scope| scope.spawn(|| library.end(b)).join().unwrap());
+    for number in [a, b, before, 0, u64::MAX, 1 << 40] {
+        library.end(number);
+    }
+    let mut told = told(session);
+    told.sort();
+    assert_eq!(told, ["ROOT", "a", "b", "wall_count: 1", "wall_count: 1"]);
+}
+
+#[test]
+fn as_many_ranges_are_open_as_there_are_places_and_the_rest_is_counted() {
+    const PLACES: usize = 1 << 14;
+    let _turn = turn();
+    let library = Library::new();
+    let session = begin();
+    let start = |_| library.start(null_mut(), &plain(c"r"));
+    let first: Vec<u64> = (0..PLACES).map(start).collect();
+    let rest: Vec<u64> = (0..3).map(start).collect();
+    assert_eq!(losses(session, "ranges_table_full"), 3);
+    for range in rest {
+        library.end(range);
+    }
+    // A long one stays, and the others come and go around it.
+    first[1..].iter().for_each(|&range| library.end(range));
+    (0..2 * PLACES).map(start).for_each(|range| library.end(range));
+    library.end(first[0]);
+    assert_eq!(losses(session, "ranges_table_full"), 3);
+    assert_eq!(told(session)[..2], ["r".to_owned(), format!("wall_count: {}", 3 * PLACES)]);
+}
+
+#[test]
+fn attributes_that_are_null_short_or_of_another_version_are_not_read() {
+    let _turn = turn();
+    let library = Library::new();
+    let session = begin();
+    let short = Attributes { bytes: 24, ..plain(c"short") };
+    let later = Attributes { version: 9, ..plain(c"later") };
+    library.push_in(null_mut(), &short);
+    library.push_in(null_mut(), &later);
+    library.push_in(null_mut(), &attributes(1, null()));
+    library.push_in(null_mut(), &attributes(3, null()));
+    assert_eq!([(); 4].map(|()| library.pop()), [3, 2, 1, 0]);
+    library.mark(null_mut(), &attributes(3, null_mut::<c_void>().with_addr(usize::MAX)));
+    let names: Vec<_> = told(session).into_iter().filter(|line| !line.contains(':')).collect();
+    assert_eq!(names, ["<unnamed>", "<unnamed>", "<unnamed>", "<unnamed>", "<unnamed>", "ROOT"]);
+}
+
+#[test]
+fn whoever_has_no_export_table_is_told_no() {
+    assert_eq!(without_exports(), [0, 0]);
+}

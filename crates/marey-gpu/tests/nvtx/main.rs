@@ -1,0 +1,6 @@
+//! NVTX as a library with annotations meets it.
+
+#[cfg(test)]
+mod annotations;
+#[cfg(test)]
+mod client;

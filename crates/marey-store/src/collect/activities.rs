@@ -1,0 +1,112 @@
+//! What devices did, from the shapes and activities of a spool to rows.
+
+use std::collections::HashMap;
+
+use marey_model::args::NewArgs;
+use marey_model::spool::{Activity, ActivityKind, Detail, Numbered, Shape};
+
+use super::outline::Outline;
+use crate::row::{self, Args, GpuActivity};
+
+/// What activities of a spool have in common.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    rows: Numbered<GpuActivity>,
+    /// Texts of arguments, by the numbers that the rows have in place of their ids.
+    texts: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Shapes {
+    /// Takes shapes in, which are of this process.
+    pub(super) fn extend(
+        &mut self,
+        first: u32,
+        shapes: &[Shape],
+        outline: &Outline,
+        process_id: u32,
+    ) {
+        let rows: Vec<_> =
+            shapes.iter().map(|shape| self.row(shape, outline, process_id)).collect();
+        self.rows.extend(first, rows);
+    }
+
+    /// The row of an activity, but for its times and its place.
+    pub(super) fn of(&self, activity: &Activity) -> Option<GpuActivity> {
+        let bytes = (activity.bytes > 0).then(|| int(activity.bytes));
+        let correlation_id = (activity.correlation > 0).then_some(activity.correlation.into());
+        let row = self.rows.get(activity.shape)?.clone();
+        Some(GpuActivity { bytes, correlation_id, ..row })
+    }
+
+    /// The texts of arguments, in the order of their numbers.
+    pub(super) fn into_texts(self) -> Vec<String> {
+        self.texts
+    }
+
+    fn row(&mut self, shape: &Shape, outline: &Outline, process_id: u32) -> GpuActivity {
+        let detail = |wanted| {
+            let found = shape.details.iter().find(|(detail, _)| *detail == wanted);
+            found.map(|&(_, value)| value)
+        };
+        let id = |wanted| detail(wanted).map(|value| value as u32);
+        let three = |x, y, z| Some([id(x)?, id(y)?, id(z)?]);
+        let is_kernel = shape.kind == ActivityKind::Kernel;
+        let shared = [Detail::StaticSharedBytes, Detail::DynamicSharedBytes].map(detail);
+        let shared_bytes = shared.into_iter().flatten().fold(0, u64::saturating_add);
+        GpuActivity {
+            start_nanos: 0,
+            duration_nanos: 0,
+            process_id,
+            device: shape.device,
+            stream: shape.stream,
+            kind: kind(shape.kind),
+            name_id: outline.texts.get(shape.name).copied().unwrap_or_default(),
+            context_id: None,
+            correlation_id: None,
+            graph_node_id: detail(Detail::GraphNode),
+            grid: three(Detail::GridX, Detail::GridY, Detail::GridZ),
+            block: three(Detail::BlockX, Detail::BlockY, Detail::BlockZ),
+            registers: id(Detail::Registers),
+            shared_bytes: is_kernel.then(|| int(shared_bytes)),
+            bytes: None,
+            category_id: None,
+            external_id: detail(Detail::ExternalId),
+            args: self.args(shape),
+        }
+    }
+
+    /// What no column has.
+    fn args(&mut self, shape: &Shape) -> Args {
+        let mut args = NewArgs::default();
+        for &(detail, value) in &shape.details {
+            if let Some(key) = detail.key() {
+                args.int(key, int(value));
+            }
+        }
+        if args.is_empty() {
+            return Args::default();
+        }
+        let text = args.text_with_gaps();
+        let number = *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            self.texts.len() as u32 - 1
+        });
+        Args { text_id: Some(number), numbers: args.numbers().iter().copied().collect() }
+    }
+}
+
+fn kind(kind: ActivityKind) -> row::ActivityKind {
+    match kind {
+        ActivityKind::Kernel => row::ActivityKind::Kernel,
+        ActivityKind::Memcpy => row::ActivityKind::Memcpy,
+        ActivityKind::Memset => row::ActivityKind::Memset,
+        ActivityKind::Sync => row::ActivityKind::Sync,
+        ActivityKind::Overhead => row::ActivityKind::Other,
+    }
+}
+
+/// A number as tables have it.
+fn int(value: u64) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}
