@@ -49,13 +49,13 @@ impl Device {
     /// A `CUdevice_attribute`; 0 of those that no profiler asks for.
     pub(crate) const fn attribute(&self, attribute: u32, index: u32) -> i32 {
         let value = match attribute {
-            1 | 2 | 3 => 1_024,
+            1..=3 => 1_024,
             4 => 64,
             5 => i32::MAX.cast_unsigned(),
             6 | 7 => 65_535,
             8 => SHARED_PER_BLOCK,
             9 => 65_536,
-            10 => 32,
+            10 | 106 => 32,
             12 | 82 => REGISTERS,
             13 => self.clock_khz,
             16 => self.multiprocessors,
@@ -70,7 +70,6 @@ impl Device {
             76 => self.minor(),
             81 => SHARED_PER_MULTIPROCESSOR,
             97 => SHARED_PER_BLOCK_WITH_CONSENT,
-            106 => 32,
             _ => 0,
         };
         value.cast_signed()

@@ -38,6 +38,7 @@ pub(crate) struct Output {
     /// When each stream is free.
     lanes: [u64; LANES],
     to_drop: u64,
+    written: u64,
     order: Order,
     kept: Vec<Vec<u8>>,
     unfinished: Vec<KernelRecord>,
@@ -48,6 +49,7 @@ pub(crate) struct Output {
 static OUTPUT: Mutex<Output> = Mutex::new(Output {
     lanes: [0; LANES],
     to_drop: 0,
+    written: 0,
     order: Order::AsTheyCome,
     kept: Vec::new(),
     unfinished: Vec::new(),
@@ -55,8 +57,7 @@ static OUTPUT: Mutex<Output> = Mutex::new(Output {
     staging: worker::Staging::new(),
 });
 
-/// Records that were written, and that were lost since the profiler last asked.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// Records that were lost, since the profiler last asked and ever.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static DROPPED_EVER: AtomicU64 = AtomicU64::new(0);
 
@@ -67,13 +68,13 @@ pub(crate) fn output() -> MutexGuard<'static, Output> {
 /// Begins anew, with the buffers that there are.
 pub(crate) fn reset() {
     let mut output = output();
-    output.lanes = [0; LANES];
+    output.lanes.fill(0);
+    output.written = 0;
     output.to_drop = 0;
     output.order = Order::AsTheyCome;
     output.kept.clear();
     output.unfinished.clear();
     drop(output);
-    WRITTEN.store(0, Relaxed);
     DROPPED.store(0, Relaxed);
     DROPPED_EVER.store(0, Relaxed);
 }
@@ -88,7 +89,7 @@ pub(crate) fn forget_buffers() {
 
 /// Records that were written to buffers.
 pub(crate) fn written() -> u64 {
-    WRITTEN.load(Relaxed)
+    output().written
 }
 
 /// Records that were lost, for whoever has been told or not.
@@ -138,6 +139,14 @@ impl Output {
         &mut self.lanes[(device as usize * LANES_A_DEVICE + lane) % LANES]
     }
 
+    /// Puts a record into the buffer at hand.
+    #[inline]
+    pub(crate) fn put(&mut self, record: &[u8]) -> Put {
+        let put = self.buffers.put(record);
+        self.written += u64::from(matches!(put, Put::Written));
+        put
+    }
+
     /// Keeps a kernel that does not end.
     pub(crate) fn leave_unfinished(&mut self, kernel: KernelRecord) {
         self.unfinished.push(kernel);
@@ -173,7 +182,7 @@ pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: &R) {
     } else if settings::is_delivered_by_worker() {
         worker::stage(output, bytes);
     } else {
-        let put = output.buffers.put(bytes);
+        let put = output.put(bytes);
         drop(output);
         settle(put, bytes);
     }
@@ -195,7 +204,7 @@ fn write_all(records: &[Vec<u8>]) {
         if settings::is_delivered_by_worker() {
             worker::stage(output, bytes);
         } else {
-            let put = output.buffers.put(bytes);
+            let put = output.put(bytes);
             drop(output);
             settle(put, bytes);
         }
@@ -207,17 +216,14 @@ fn write_all(records: &[Vec<u8>]) {
 pub(crate) fn settle(mut put: Put, bytes: &[u8]) {
     loop {
         match put {
-            Put::Written => {
-                WRITTEN.fetch_add(1, Relaxed);
-                return;
-            }
+            Put::Written => return,
             Put::Full(buffer) => buffer.complete(),
             Put::Missing => match Buffer::request(bytes.len()) {
                 Some(buffer) => output().buffers.add(buffer),
                 None => return drop_record(),
             },
         }
-        put = output().buffers.put(bytes);
+        put = output().put(bytes);
     }
 }
 

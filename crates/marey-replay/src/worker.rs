@@ -169,7 +169,7 @@ fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> 
 fn deliver(mut records: &[u8], flush: Option<Flush>) {
     let version = settings::version();
     while let Some((record, rest)) = output::split_record(records, version) {
-        let put = output().buffers.put(record);
+        let put = output().put(record);
         output::settle(put, record);
         records = rest;
     }

@@ -64,7 +64,7 @@ exports! {
     }
 
     fn cuDeviceGetCount(count: Out<i32>) {
-        count.set(context::devices() as i32)
+        count.set(i32::try_from(context::devices()).unwrap_or(i32::MAX))
     }
 
     fn cuDeviceGet(handle: Out<i32>, index: i32) {

@@ -60,8 +60,8 @@ fn set<T: std::marker::Copy>(
     api::call(api, About::context(stream.context()), |correlation| {
         // SAFETY: the caller says that so many values are there; a device's memory is the host's.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        let work = Work::Set(Set { value: word, bytes: bytes as u64 });
-        stream.take(&Operation::new(work, nanos_of(bytes)), correlation);
+        let set = Work::Set(Set { value: word, bytes: bytes as u64 });
+        stream.take(&Operation::new(set, nanos_of(bytes)), correlation);
         0
     })
 }

@@ -249,13 +249,14 @@ fn work(verb: &str, line: &mut Line) -> Result<Work> {
     Ok(match verb {
         "launch" => Work::Kernel(Kernel::named(Name::of(&line.need("the kernel")?))),
         "copy" => {
-            let kinds: [(&str, fn(u64, bool) -> Copy); 3] = [
-                ("to-device", Copy::to_device),
-                ("to-host", Copy::to_host),
-                ("on-device", Copy::on_device),
-            ];
-            let make = one_of(line, "the kind of copy", &kinds)?;
-            Work::Copy(make(line.number("the bytes")?, true))
+            let kinds = [("to-device", 1), ("to-host", 2), ("on-device", 8)];
+            let kind: u8 = one_of(line, "the kind of copy", &kinds)?;
+            let bytes = line.number("the bytes")?;
+            Work::Copy(match kind {
+                1 => Copy::to_device(bytes, true),
+                2 => Copy::to_host(bytes, true),
+                _ => Copy::on_device(bytes, true),
+            })
         }
         _ => Work::Set(Set { bytes: line.number("the bytes")?, value: 0 }),
     })
