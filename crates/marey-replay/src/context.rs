@@ -72,6 +72,16 @@ pub(crate) fn current_or_first() -> &'static Context {
     current().get().unwrap_or(&CONTEXTS[0])
 }
 
+/// Makes a device's context current where none is, as the runtime does before it calls the driver.
+#[inline]
+pub(crate) fn ensure_current(device: u32) {
+    CURRENT.with_borrow_mut(|stack| {
+        if stack.is_empty() {
+            stack.push(of_device(device));
+        }
+    });
+}
+
 pub(crate) fn set_current(context: Handle<Context>) {
     CURRENT.with_borrow_mut(|stack| {
         stack.pop();

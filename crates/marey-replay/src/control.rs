@@ -75,6 +75,7 @@ extern "C" fn replay_play(name: Text) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn replay_launch(kernel: Text, stream: u32, nanos: u64) -> i32 {
     let operation = Operation::new(Work::Kernel(Kernel::named(Name::at(kernel.address()))), nanos);
+    context::ensure_current(0);
     let about = About {
         symbol: kernel.address(),
         is_by_runtime: api::is_runtime_called(),

@@ -84,7 +84,9 @@ pub(crate) fn instantiate(original: Handle<Graph>, about: About) -> Handle<Execu
     let Some(held) = original.get() else { return Handle::NULL };
     let mut made = Handle::NULL;
     api::call(&api::INSTANTIATE_GRAPH, about, |_| {
+        // The copy has the id that the executable graph is about to have.
         let copy = Graph::empty();
+        let id = copy.id;
         let nodes = lock(&held.nodes).clone();
         let nodes: Vec<_> = nodes
             .into_iter()
@@ -92,12 +94,7 @@ pub(crate) fn instantiate(original: Handle<Graph>, about: About) -> Handle<Execu
             .collect();
         lock(&copy.nodes).extend(nodes.iter().map(|(node, _)| *node));
         let graph = Handle::new(copy);
-        let executable = Executable {
-            id: NEXT_GRAPH.fetch_add(1, Relaxed),
-            source: held.id,
-            nodes: nodes.clone(),
-        };
-        let executable = Handle::new(executable);
+        let executable = Handle::new(Executable { id, source: held.id, nodes: nodes.clone() });
         let data = || GraphData { graph, original, executable, ..GraphData::default() };
         tell_described(resource::GRAPH_CLONED, about.context, &data());
         tell_described(resource::EXECUTABLE_CREATE_STARTING, about.context, &data());

@@ -130,6 +130,7 @@ fn context_of(at: Place) -> Handle<Context> {
 }
 
 fn about(at: Place, correlation: Option<u32>) -> About {
+    context::ensure_current(at.device);
     About { is_by_runtime: api::is_runtime_called(), correlation, ..About::context(context_of(at)) }
 }
 
