@@ -1,7 +1,7 @@
-"""The double of NVIDIA's libraries: built, put where profilers look for them, and driven from Python.
+"""The double of NVIDIA's libraries: built, put where profilers look, and driven from Python.
 
-Tests make an environment for a program with `environment`; the program drives the `Double` in it, with
-`use_driver` before a profiler asks Triton what the device is.
+Tests make an environment for a program with `environment`; the program drives the `Double` in it,
+with `use_driver` before a profiler asks Triton what the device is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def library() -> Path | None:
 
 
 def environment(folder: Path, script: str = "") -> dict[str, str]:
-    """Variables of a program that shall find the double under NVIDIA's names, with this script in force."""
+    """Variables of a program that shall find the double, with this script in force."""
     path = library()
     if path is None:
         import pytest
@@ -68,7 +68,15 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
 class Stats(ctypes.Structure):
     """What the double has counted since its script was loaded."""
 
-    _fields_ = [
+    callbacks: int
+    written: int
+    dropped: int
+    buffers_requested: int
+    buffers_completed: int
+    next_correlation: int
+    now_nanos: int
+
+    _fields_ = (
         ("callbacks", ctypes.c_uint64),
         ("written", ctypes.c_uint64),
         ("dropped", ctypes.c_uint64),
@@ -76,7 +84,7 @@ class Stats(ctypes.Structure):
         ("buffers_completed", ctypes.c_uint64),
         ("next_correlation", ctypes.c_uint64),
         ("now_nanos", ctypes.c_uint64),
-    ]
+    )
 
 
 class Double:
@@ -84,7 +92,7 @@ class Double:
 
     def __init__(self) -> None:
         self._lib = ctypes.CDLL("libcuda.so.1")
-        launch = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64]
+        launch: list[Any] = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64]
         self._lib.replay_launch.argtypes = launch
         self._lib.replay_launch_many.argtypes = [*launch, ctypes.c_uint64]
         self._lib.replay_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
