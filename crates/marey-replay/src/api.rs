@@ -1,13 +1,13 @@
 //! A call of the driver's or the runtime's as the profiler sees it: told before, told after, recorded.
 
-use crate::callback::{CallData, domain, tell};
+use crate::callback::{CallData, domain, is_enabled, tell};
 use crate::context::Context;
 use crate::ffi::Handle;
 use crate::record::{ApiRecord, ExternalRecord, kind};
 use crate::{activity, clock, output, thread};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// A function that programs call: its callback id and name, in the driver and, where it has one that does
 /// the same, in the runtime.
@@ -55,24 +55,28 @@ apis! {
     LAUNCH_GRAPH = 514 c"cuGraphLaunch", 311 c"cudaGraphLaunch_v10000";
 }
 
-static NEXT_CORRELATION: AtomicU32 = AtomicU32::new(1);
-static CALL_NANOS: AtomicU64 = AtomicU64::new(0);
+/// The correlation id of the first call.
+static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
 static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn set(call_nanos: u64, is_runtime_called: bool, first_correlation: u32) {
-    CALL_NANOS.store(call_nanos, Relaxed);
+pub(crate) fn set(is_runtime_called: bool) {
     IS_RUNTIME_CALLED.store(is_runtime_called, Relaxed);
-    set_next_correlation(first_correlation);
+    set_next_correlation(1);
 }
 
 /// Makes this the correlation id of the next call.
 pub(crate) fn set_next_correlation(correlation: u32) {
-    NEXT_CORRELATION.store(correlation, Relaxed);
+    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::calls() as u32), Relaxed);
 }
 
 /// The correlation id of the next call.
 pub(crate) fn next_correlation() -> u32 {
-    NEXT_CORRELATION.load(Relaxed)
+    correlation_of(clock::calls())
+}
+
+#[inline]
+fn correlation_of(call: u64) -> u32 {
+    FIRST_CORRELATION.load(Relaxed).wrapping_add(call as u32)
 }
 
 /// Whether scripts call the runtime.
@@ -110,13 +114,23 @@ impl About {
 /// Makes a call: `body` is what it does, with the call's correlation id, and gives its code.
 #[inline]
 pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i32) -> i32 {
-    let correlation = about.correlation.unwrap_or_else(|| NEXT_CORRELATION.fetch_add(1, Relaxed));
-    let start = clock::pass(CALL_NANOS.load(Relaxed));
+    let number = clock::begin_call();
+    let correlation = about.correlation.map_or_else(
+        || correlation_of(number),
+        |given| {
+            // The next call has the id that this one would have had.
+            FIRST_CORRELATION.fetch_sub(1, Relaxed);
+            given
+        },
+    );
     let runtime = api.runtime.filter(|_| about.is_by_runtime);
     let (runtime_data, driver_data) = (Cell::new(0_u64), Cell::new(0_u64));
     let code = Cell::new(0);
     let told =
         |site: u32, domain: u32, (cbid, function): (u32, &'static CStr), data: &Cell<u64>| {
+            if !is_enabled(domain, cbid) {
+                return;
+            }
             let data = CallData {
                 site,
                 function: function.as_ptr(),
@@ -140,6 +154,7 @@ pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i3
         told(1, domain::RUNTIME, runtime, &runtime_data);
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
+        let start = clock::start_of(number);
         record_externals(correlation);
         record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
         record(kind::RUNTIME, runtime, start, correlation, code.get());
@@ -159,7 +174,7 @@ fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, co
         correlation,
         code: code.cast_unsigned(),
     };
-    output::send(output::output(), &record);
+    output::send(output::output(), record);
 }
 
 /// An id of each kind comes before the record of the call that it is upon.
@@ -175,6 +190,6 @@ fn record_externals(correlation: u32) {
             correlation,
             reserved: 0,
         };
-        output::send(output::output(), &record);
+        output::send(output::output(), record);
     }
 }

@@ -13,16 +13,21 @@ pub(crate) enum Clock {
 }
 
 static IS_REAL: AtomicBool = AtomicBool::new(false);
-static NOW: AtomicU64 = AtomicU64::new(0);
+/// Virtual time is what has passed, and so much for each call: one counter serves ids and times.
+static PASSED: AtomicU64 = AtomicU64::new(0);
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static CALL_NANOS: AtomicU64 = AtomicU64::new(0);
 static OFFSET: AtomicI64 = AtomicI64::new(0);
 static DRIFT: AtomicI64 = AtomicI64::new(0);
 static LOADED_AT: AtomicU64 = AtomicU64::new(0);
 
-pub(crate) fn set(clock: Clock) {
+pub(crate) fn set(clock: Clock, call_nanos: u64) {
     LOADED_AT.store(realtime(), Relaxed);
+    CALLS.store(0, Relaxed);
+    CALL_NANOS.store(call_nanos, Relaxed);
     match clock {
         Clock::Virtual { start_nanos } => {
-            NOW.store(start_nanos, Relaxed);
+            PASSED.store(start_nanos, Relaxed);
             IS_REAL.store(false, Relaxed);
         }
         Clock::Real { offset_nanos, drift_parts_per_million } => {
@@ -33,10 +38,31 @@ pub(crate) fn set(clock: Clock) {
     }
 }
 
+/// Calls so far.
+pub(crate) fn calls() -> u64 {
+    CALLS.load(Relaxed)
+}
+
+/// Begins a call, which takes its time: how many there were before.
+#[inline]
+pub(crate) fn begin_call() -> u64 {
+    CALLS.fetch_add(1, Relaxed)
+}
+
+/// When the call of this number began. Of the machine's clock, that is now.
+#[inline]
+pub(crate) fn start_of(call: u64) -> u64 {
+    if IS_REAL.load(Relaxed) {
+        return now();
+    }
+    PASSED.load(Relaxed) + call * CALL_NANOS.load(Relaxed)
+}
+
 /// Nanoseconds of libcupti's clock.
+#[inline]
 pub(crate) fn now() -> u64 {
     if !IS_REAL.load(Relaxed) {
-        return NOW.load(Relaxed);
+        return start_of(calls());
     }
     let now = realtime();
     let gone = now.wrapping_sub(LOADED_AT.load(Relaxed)).cast_signed();
@@ -46,12 +72,14 @@ pub(crate) fn now() -> u64 {
 
 /// Lets virtual time pass; the time before.
 pub(crate) fn pass(nanos: u64) -> u64 {
-    if IS_REAL.load(Relaxed) { now() } else { NOW.fetch_add(nanos, Relaxed) }
+    let now = now();
+    PASSED.fetch_add(nanos, Relaxed);
+    now
 }
 
 /// Lets virtual time pass until then, if that is not gone yet: the host waits for a device.
 pub(crate) fn pass_until(then: u64) {
-    NOW.fetch_max(then, Relaxed);
+    pass(then.saturating_sub(now()));
 }
 
 fn realtime() -> u64 {

@@ -6,7 +6,7 @@ use crate::ffi::Handle;
 use crate::lock;
 use crate::record::{ContextRecord, kind};
 use crate::{activity, output};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,6 +39,8 @@ static CONTEXTS: [Context; MOST_DEVICES] = {
 static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
 thread_local! {
+    /// Whether one was made current on this thread, if only by us.
+    static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
     static CURRENT: RefCell<Vec<Handle<Context>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -75,11 +77,9 @@ pub(crate) fn current_or_first() -> &'static Context {
 /// Makes a device's context current where none is, as the runtime does before it calls the driver.
 #[inline]
 pub(crate) fn ensure_current(device: u32) {
-    CURRENT.with_borrow_mut(|stack| {
-        if stack.is_empty() {
-            stack.push(of_device(device));
-        }
-    });
+    if !HAS_CURRENT.replace(true) && current().get().is_none() {
+        set_current(of_device(device));
+    }
 }
 
 pub(crate) fn set_current(context: Handle<Context>) {
@@ -120,7 +120,7 @@ impl Context {
         if activity::is_enabled(kind::DEVICE)
             && let Some(device) = device(self.device)
         {
-            output::send(output::output(), &device.record(self.device));
+            output::send(output::output(), device.record(self.device));
         }
         if activity::is_enabled(kind::CONTEXT) {
             let record = ContextRecord {
@@ -133,7 +133,7 @@ impl Context {
                 process: std::process::id().into(),
                 ..ContextRecord::default()
             };
-            output::send(output::output(), &record);
+            output::send(output::output(), record);
         }
     }
 }

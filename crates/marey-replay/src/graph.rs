@@ -167,6 +167,6 @@ impl Executable {
             end_context: at.context,
             ..GraphRecord::default()
         };
-        output::send(output(), &record);
+        output::send(output(), record);
     }
 }

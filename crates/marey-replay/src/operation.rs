@@ -136,14 +136,14 @@ impl Operation {
                 if self.fate == Fate::Unfinished {
                     output.leave_unfinished(KernelRecord { end: 0, completed: 0, ..record });
                 } else {
-                    output::send(output, &record);
+                    output::send(output, record);
                 }
             }
             Work::Copy(copy) if activity::is_enabled(kind::COPY) => {
-                output::send(output, &copy.record(at, graph, correlation, span));
+                output::send(output, copy.record(at, graph, correlation, span));
             }
             Work::Set(set) if activity::is_enabled(kind::SET) => {
-                output::send(output, &set.record(at, graph, correlation, span));
+                output::send(output, set.record(at, graph, correlation, span));
             }
             Work::Copy(_) | Work::Set(_) => {}
         }

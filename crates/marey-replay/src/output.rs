@@ -167,7 +167,7 @@ pub(crate) fn set_order(order: Order) {
 
 /// Sends a record on its way. The lock goes with it, because the profiler may be called.
 #[inline]
-pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: &R) {
+pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: R) {
     let bytes = record.bytes(settings::version());
     if output.to_drop > 0 {
         output.to_drop -= 1;
@@ -179,12 +179,22 @@ pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: &R) {
             drop(output);
             write_all(&kept);
         }
-    } else if settings::is_delivered_by_worker() {
+    } else {
+        hand_on(output, bytes);
+    }
+}
+
+/// Gives a record to the worker, or to the profiler.
+#[inline]
+fn hand_on(mut output: MutexGuard<'_, Output>, bytes: &[u8]) {
+    if settings::is_delivered_by_worker() {
         worker::stage(output, bytes);
     } else {
         let put = output.put(bytes);
         drop(output);
-        settle(put, bytes);
+        if !matches!(put, Put::Written) {
+            settle(put, bytes);
+        }
     }
 }
 
@@ -200,19 +210,11 @@ fn take_kept(output: &mut Output) -> Vec<Vec<u8>> {
 
 fn write_all(records: &[Vec<u8>]) {
     for bytes in records {
-        let mut output = output();
-        if settings::is_delivered_by_worker() {
-            worker::stage(output, bytes);
-        } else {
-            let put = output.put(bytes);
-            drop(output);
-            settle(put, bytes);
-        }
+        hand_on(output(), bytes);
     }
 }
 
 /// Sees to it that a record is written, or counted as lost.
-#[inline]
 pub(crate) fn settle(mut put: Put, bytes: &[u8]) {
     loop {
         match put {
@@ -257,7 +259,7 @@ pub(crate) fn finish() {
     let end = clock::now();
     for kernel in unfinished {
         let end = end.max(kernel.start + 1);
-        send(output(), &KernelRecord { end, completed: end, ..kernel });
+        send(output(), KernelRecord { end, completed: end, ..kernel });
     }
 }
 

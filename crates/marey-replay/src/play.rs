@@ -191,7 +191,7 @@ fn overhead(kind_of_overhead: u32, nanos: u64) {
             correlation: api::next_correlation().saturating_sub(1),
             ..OverheadRecord::default()
         };
-        output::send(output(), &record);
+        output::send(output(), record);
     }
 }
 
@@ -199,7 +199,7 @@ fn name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
         let name = Name::of(name).address();
         let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
-        output::send(output(), &record);
+        output::send(output(), record);
     }
 }
 
@@ -216,6 +216,6 @@ fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             name: Name::of(name).address(),
             domain: domain.map_or(0, |domain| Name::of(domain).address()),
         };
-        output::send(output(), &record);
+        output::send(output(), record);
     }
 }

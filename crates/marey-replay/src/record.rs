@@ -30,6 +30,7 @@ impl Version {
     pub(crate) const KNOWN: [u32; 4] = [26, 28, 130_001, 130_500];
 
     /// Bytes of a record of this kind; none of kinds that are not played.
+    #[inline]
     pub(crate) const fn size_of(self, kind: u32) -> Option<usize> {
         let is_13 = self.0 >= 130_000;
         let is_13_5 = self.0 >= 130_500;
@@ -62,6 +63,7 @@ pub(crate) unsafe trait Record: Copy {
     fn kind(&self) -> u32;
 
     /// The record as this version has it.
+    #[inline]
     fn bytes(&self, version: Version) -> &[u8] {
         let size = version.size_of(self.kind()).unwrap_or_default().min(size_of::<Self>());
         // SAFETY: the trait promises that all bytes are initialised; they are no more than it has.

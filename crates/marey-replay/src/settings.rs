@@ -25,8 +25,6 @@ pub(crate) struct Settings {
     pub call_nanos: u64,
     /// Whether scripted calls go through the runtime, as torch's do.
     pub is_runtime_called: bool,
-    /// The first correlation id.
-    pub first_correlation: u32,
 }
 
 impl Default for Settings {
@@ -41,7 +39,6 @@ impl Default for Settings {
             failures: Vec::new(),
             call_nanos: 1_000,
             is_runtime_called: false,
-            first_correlation: 1,
         }
     }
 }
@@ -98,8 +95,8 @@ fn apply(script: Script) {
     let settings = &script.settings;
     VERSION.store(settings.version, Ordering::Relaxed);
     IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
-    clock::set(settings.clock);
-    api::set(settings.call_nanos, settings.is_runtime_called, settings.first_correlation);
+    clock::set(settings.clock, settings.call_nanos);
+    api::set(settings.is_runtime_called);
     context::set_devices(&settings.devices);
     graph::reset();
     play::reset();

@@ -1,7 +1,7 @@
 //! What the double knows of each thread, and what all threads have counted.
 
 use crate::lock;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -27,11 +27,7 @@ pub(crate) struct Counts {
 static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static COUNTS: &'static Counts = {
-        let counts: &'static Counts = Box::leak(Box::default());
-        lock(&ALL).push(counts);
-        counts
-    };
+    static COUNTS: Cell<Option<&'static Counts>> = const { Cell::new(None) };
     static ID: u32 = read_id();
     static EXTERNAL: RefCell<Vec<External>> = const { RefCell::new(Vec::new()) };
 }
@@ -39,7 +35,15 @@ thread_local! {
 /// This thread's counts.
 #[inline]
 pub(crate) fn counts() -> &'static Counts {
-    COUNTS.with(|counts| *counts)
+    COUNTS.get().unwrap_or_else(new_counts)
+}
+
+#[cold]
+fn new_counts() -> &'static Counts {
+    let counts: &'static Counts = Box::leak(Box::default());
+    lock(&ALL).push(counts);
+    COUNTS.set(Some(counts));
+    counts
 }
 
 /// The sum of a count over all threads.

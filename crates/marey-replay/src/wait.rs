@@ -75,7 +75,7 @@ impl Wait {
                     event,
                     ..SynchronizationRecord::default()
                 };
-                output::send(output(), &record);
+                output::send(output(), record);
             }
             0
         })
