@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from conftest import find, run_well, tree
+from conftest import find, run_program, run_well, tree
 from replay import environment
 
 pytestmark = [
@@ -209,3 +209,113 @@ def test_a_kernel_of_triton_is_launched_by_its_own_driver() -> None:
     )
     assert out.split() == ["3", "3"]
     assert kernel("step/add") == (3, 750, "0")
+
+
+def test_the_driver_moves_memory_and_captures_graphs() -> None:
+    out = run_well(
+        """
+        import ctypes
+        from replay import Double
+
+        double, cuda = Double(), ctypes.CDLL("libcuda.so.1")
+
+        def ask(function, kind=ctypes.c_void_p, *arguments):
+            value = kind()
+            assert function(ctypes.byref(value), *arguments) == 0
+            return value
+
+        assert cuda.cuInit(0) == 0
+        assert ask(cuda.cuDeviceGetCount, ctypes.c_int).value == 2
+        context = ask(cuda.cuDevicePrimaryCtxRetain, ctypes.c_void_p, 1)
+        assert cuda.cuCtxSetCurrent(context) == 0
+        assert ask(cuda.cuCtxGetDevice, ctypes.c_int).value == 1
+
+        size = ctypes.c_size_t(16)
+        memory = ask(cuda.cuMemAlloc_v2, ctypes.c_void_p, size)
+        back = ctypes.create_string_buffer(16)
+        assert cuda.cuMemcpyHtoD_v2(memory, b"sixteen letters!", size) == 0
+        assert cuda.cuMemcpyDtoH_v2(back, memory, size) == 0
+        print(back.raw.decode())
+
+        stream = ask(cuda.cuStreamCreate, ctypes.c_void_p, 0)
+        module = ask(cuda.cuModuleLoadData, ctypes.c_void_p, b"code")
+        kernel = ask(cuda.cuModuleGetFunction, ctypes.c_void_p, module, b"add")
+        shape = [1, 1, 1, 32, 1, 1, 0, stream, None, None]
+        assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+        assert cuda.cuLaunchKernel(kernel, *shape) == 0
+        assert cuda.cuMemsetD8Async(memory, 0, size, stream) == 0
+        graph = ctypes.c_void_p()
+        assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+        count = ctypes.c_size_t(0)
+        assert cuda.cuGraphGetNodes(graph, None, ctypes.byref(count)) == 0
+        print(count.value)
+        flags = ctypes.c_uint64(0)
+        instance = ask(cuda.cuGraphInstantiateWithFlags, ctypes.c_void_p, graph, flags)
+        assert cuda.cuGraphLaunch(instance, stream) == 0
+        assert cuda.cuStreamSynchronize(stream) == 0
+        found = ctypes.c_void_p()
+        name = b"cuMemAlloc"
+        assert cuda.cuGetProcAddress_v2(name, ctypes.byref(found), 12000, flags, None) == 0
+        print(found.value == ctypes.cast(cuda.cuMemAlloc_v2, ctypes.c_void_p).value)
+        """,
+        **environment(Path("lib"), "devices 2"),
+    )
+    assert out.splitlines() == ["sixteen letters!", "2", "True"]
+
+
+def test_a_child_of_a_fork_has_a_worker_of_its_own() -> None:
+    out = run_well(
+        """
+        import ctypes, os
+        from replay import Double
+
+        double, cupti = Double(), ctypes.CDLL("libcupti.so")
+        size = ctypes.c_size_t
+        places = [ctypes.POINTER(kind) for kind in (ctypes.c_void_p, size, size)]
+        request = ctypes.CFUNCTYPE(None, *places)
+        complete = ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, size, size
+        )
+        buffer = ctypes.create_string_buffer(1 << 16)
+        sizes = []
+
+        @request
+        def on_request(start, size, most):
+            start[0], size[0], most[0] = ctypes.addressof(buffer), len(buffer), 0
+
+        @complete
+        def on_complete(context, stream, start, size, valid):
+            sizes.append(valid)
+
+        assert cupti.cuptiActivityRegisterCallbacks(on_request, on_complete) == 0
+        assert cupti.cuptiActivityEnable(10) == 0
+
+        def deliver():
+            sizes.clear()
+            double.launch("kernel", 5, times=100)
+            assert cupti.cuptiActivityFlushAll(0) == 0
+            return sum(sizes)
+
+        print(deliver(), flush=True)
+        child = os.fork()
+        if child == 0:
+            print(deliver(), flush=True)
+            os._exit(0)
+        print(os.waitpid(child, 0)[1], deliver())
+        """,
+        **environment(Path("lib"), "delivery worker"),
+    )
+    assert out.split() == ["21600", "21600", "0", "21600"]
+
+
+def test_a_script_that_is_wrong_fails_every_call() -> None:
+    done = run_program(
+        """
+        import ctypes
+
+        print(ctypes.CDLL("libcuda.so.1").cuInit(0))
+        """,
+        **environment(Path("lib"), "sing"),
+    )
+    assert done.stdout == "999\n"
+    assert "line 1" in done.stderr
