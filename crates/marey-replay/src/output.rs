@@ -42,7 +42,7 @@ pub(crate) struct Output {
     order: Order,
     kept: Vec<Vec<u8>>,
     unfinished: Vec<KernelRecord>,
-    pub(crate) buffers: Buffers,
+    buffers: Buffers,
     pub(crate) staging: worker::Staging,
 }
 

@@ -77,8 +77,8 @@ pub(crate) fn flush(flush: Flush) {
 pub(crate) fn ensure_running() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: the functions live as long as the library, which nobody unloads (it is `nodelete`'s
-        // equal: profilers keep libcupti), and they only use the library's own statics.
+        // SAFETY: the functions use the library's own statics, and a library whose threads have run
+        // stays loaded: its thread-local destructors hold it.
         unsafe {
             libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
             libc::atexit(stop_at_exit);
@@ -102,7 +102,9 @@ pub(crate) fn stop() -> bool {
     true
 }
 
+/// What was not flushed is lost, as with the real library: the profiler may be half gone already.
 extern "C" fn stop_at_exit() {
+    output().staging.records.clear();
     stop();
 }
 
