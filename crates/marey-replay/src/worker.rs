@@ -77,8 +77,8 @@ pub(crate) fn flush(flush: Flush) {
 pub(crate) fn ensure_running() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: the functions use the library's own statics, and a library whose threads have run
-        // stays loaded: its thread-local destructors hold it.
+        // SAFETY: the functions use the library's own statics, and glibc forgets both lists' entries
+        // together with the library that made them.
         unsafe {
             libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
             libc::atexit(stop_at_exit);
