@@ -1,1 +1,106 @@
 //! A double of NVIDIA's libraries: plays a script of launches into whatever profiler loads it.
+//!
+//! One shared object has the C interfaces of libcupti (activity and callback API, version 1) and of
+//! libcuda, as far as profilers and Triton's launchers use them. Links named `libcupti.so` and
+//! `libcuda.so.1` to it are one library to the loader. Nothing runs on a device: a launch calls the
+//! profiler back, leaves a record and calls it back again, and memory of a device is memory of the host.
+//! For tests only; it must never be installed, and trusts its C callers.
+//!
+//! # Scripts
+//!
+//! A text, one thing a line; `#` begins a comment, quotation marks hold a word with spaces together. The
+//! environment variable `MAREY_REPLAY` names a file, or `replay_load` takes the text.
+//!
+//! Settings, outside of blocks:
+//!
+//! ```text
+//! version 130001              # of libcupti: 26 (CUDA 12.8), 28 (12.9), 130001 (13.0), 130500 (13.5)
+//! driver 13000                # of the driver
+//! delivery inline             # who calls the profiler back with records: the launching thread, or `worker`
+//! clock virtual start 1000000000          # moves with what is played, or:
+//! clock real offset 5000 drift 20         # the machine's, ahead by ns, and too fast by parts per million
+//! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096
+//! devices 0                   # or as many H200s
+//! kernel add_kernel duration 500 registers 24     # of a kernel that the program launches itself
+//! fail cuptiSubscribe 39      # every call fails so, or one with `at 2`; `fail cupti* 15` means many
+//! call 1000                   # ns of host time that a call takes
+//! api driver                  # what scripted calls call, or `runtime`, which calls the driver
+//! ```
+//!
+//! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap 0`, and
+//! `correlation 5` (the call has this id), `uncalled 5` (no call is seen, the record has this id),
+//! `unrecorded` (no record):
+//!
+//! ```text
+//! launch "void gemm<float>(int)" grid 4,2 block 128 cluster 2 registers 40 shared 1024 static-shared 16 local 8
+//! launch k unfinished         # it ends at `finish`; a forced flush shows it with end 0
+//! copy to-device 4096 from pageable to device blocking      # or to-host, on-device
+//! set 4096 value 0
+//! synchronize stream stream 7                               # or device
+//! capture step stream 7 {     # operations that become a graph's nodes
+//!     launch a
+//!     copy on-device 64
+//! }
+//! instantiate step            # done at the first launch otherwise
+//! graph step stream 7         # launches it: one call, a record of each node
+//! ```
+//!
+//! What else there is:
+//!
+//! ```text
+//! overhead buffer-flush 500   # compiler, instrumentation, resource, module-loading, ...
+//! name stream 7 "copies"      # or device, context
+//! mark "epoch" domain training id 1 start
+//! context 0                   # device 0's context is made: records of both
+//! push 3 77                   # id 77 of kind 3 is upon this thread's calls until `pop 3`
+//! pass 1000                   # the host does something else
+//! correlation 4294967295      # the next call's id
+//! drop 3                      # the next records are lost and counted
+//! order reversed 10           # records come last first, ten at a time; shuffled 10 42; held; as-they-come
+//! finish
+//! flush forced                # or without
+//! repeat 100 {                # also `thread {`: beside what follows, until the end of its block
+//! }
+//! part forward {              # played by `replay_play("forward")` alone, or in its place
+//! }
+//! ```
+//!
+//! # Control
+//!
+//! `replay_load`, `replay_error`, `replay_run`, `replay_play`, `replay_launch`, `replay_flush`,
+//! `replay_stats`, `replay_calls`, `replay_reset`: see `control.rs`.
+//!
+//! Start reading at `script/mod.rs` (what can be played), then `play.rs`, `api.rs` (what a call is to the
+//! profiler) and `output.rs` (the way of a record). `cupti/` and `cuda/` are the C interfaces.
+
+mod activity;
+mod api;
+mod buffers;
+mod callback;
+mod clock;
+mod context;
+mod control;
+mod cuda;
+mod cupti;
+mod device;
+mod ffi;
+mod graph;
+mod name;
+mod operation;
+mod output;
+mod play;
+mod record;
+mod script;
+mod settings;
+mod site;
+mod stream;
+mod thread;
+mod wait;
+mod worker;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; what a panic left behind is whole, since every change here is one assignment.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,195 @@
+//! A call of the driver's or the runtime's as the profiler sees it: told before, told after, recorded.
+
+use crate::callback::{CallData, domain, is_enabled, tell};
+use crate::context::Context;
+use crate::ffi::Handle;
+use crate::record::{ApiRecord, ExternalRecord, kind};
+use crate::{activity, clock, output, thread};
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// A function that programs call: its callback id and name, in the driver and, where it has one that does
+/// the same, in the runtime.
+pub(crate) struct Api {
+    pub driver: (u32, &'static CStr),
+    pub runtime: Option<(u32, &'static CStr)>,
+}
+
+macro_rules! apis {
+    ($($constant:ident = $cbid:literal $name:literal $(, $runtime_cbid:literal $runtime:literal)?;)*) => {$(
+        pub(crate) static $constant: Api =
+            Api { driver: ($cbid, $name), runtime: apis!(@ $($runtime_cbid $runtime)?) };
+    )*};
+    (@) => { None };
+    (@ $cbid:literal $name:literal) => { Some(($cbid, $name)) };
+}
+
+apis! {
+    LAUNCH_KERNEL = 307 c"cuLaunchKernel", 211 c"cudaLaunchKernel_v7000";
+    LAUNCH_KERNEL_EX = 652 c"cuLaunchKernelEx", 430 c"cudaLaunchKernelExC_v11060";
+    LAUNCH_COOPERATIVE = 477 c"cuLaunchCooperativeKernel", 269 c"cudaLaunchCooperativeKernel_v9000";
+    COPY_TO_DEVICE = 276 c"cuMemcpyHtoD_v2";
+    COPY_TO_DEVICE_ASYNC = 277 c"cuMemcpyHtoDAsync_v2";
+    COPY_TO_HOST = 278 c"cuMemcpyDtoH_v2";
+    COPY_TO_HOST_ASYNC = 279 c"cuMemcpyDtoHAsync_v2";
+    COPY_ON_DEVICE = 280 c"cuMemcpyDtoD_v2";
+    COPY_ON_DEVICE_ASYNC = 281 c"cuMemcpyDtoDAsync_v2";
+    COPY = 305 c"cuMemcpy", 31 c"cudaMemcpy_v3020";
+    COPY_ASYNC = 306 c"cuMemcpyAsync", 41 c"cudaMemcpyAsync_v3020";
+    SET_BYTES = 249 c"cuMemsetD8_v2", 49 c"cudaMemset_v3020";
+    SET_BYTES_ASYNC = 216 c"cuMemsetD8Async", 51 c"cudaMemsetAsync_v3020";
+    SET_WORDS = 251 c"cuMemsetD32_v2";
+    SET_WORDS_ASYNC = 220 c"cuMemsetD32Async";
+    SYNCHRONIZE_CONTEXT = 17 c"cuCtxSynchronize", 165 c"cudaDeviceSynchronize_v3020";
+    SYNCHRONIZE_STREAM = 126 c"cuStreamSynchronize", 131 c"cudaStreamSynchronize_v3020";
+    SYNCHRONIZE_EVENT = 121 c"cuEventSynchronize", 137 c"cudaEventSynchronize_v3020";
+    RECORD_EVENT = 119 c"cuEventRecord", 135 c"cudaEventRecord_v3020";
+    WAIT_FOR_EVENT = 295 c"cuStreamWaitEvent";
+    ALLOCATE = 243 c"cuMemAlloc_v2", 20 c"cudaMalloc_v3020";
+    FREE = 245 c"cuMemFree_v2", 22 c"cudaFree_v3020";
+    LOAD_MODULE = 19 c"cuModuleLoadData";
+    BEGIN_CAPTURE = 539 c"cuStreamBeginCapture_v2", 315 c"cudaStreamBeginCapture_v10000";
+    END_CAPTURE = 497 c"cuStreamEndCapture", 319 c"cudaStreamEndCapture_v10000";
+    INSTANTIATE_GRAPH = 643 c"cuGraphInstantiateWithFlags", 443 c"cudaGraphInstantiate_v12000";
+    LAUNCH_GRAPH = 514 c"cuGraphLaunch", 311 c"cudaGraphLaunch_v10000";
+}
+
+/// The correlation id of the first call.
+static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
+static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn set(is_runtime_called: bool) {
+    IS_RUNTIME_CALLED.store(is_runtime_called, Relaxed);
+    set_next_correlation(1);
+}
+
+/// Makes this the correlation id of the next call.
+pub(crate) fn set_next_correlation(correlation: u32) {
+    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::calls() as u32), Relaxed);
+}
+
+/// The correlation id of the next call.
+pub(crate) fn next_correlation() -> u32 {
+    correlation_of(clock::calls())
+}
+
+#[inline]
+fn correlation_of(call: u64) -> u32 {
+    FIRST_CORRELATION.load(Relaxed).wrapping_add(call as u32)
+}
+
+/// Whether scripts call the runtime.
+pub(crate) fn is_runtime_called() -> bool {
+    IS_RUNTIME_CALLED.load(Relaxed)
+}
+
+/// What a call is about.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    /// The address of the kernel's name, of launches.
+    pub symbol: usize,
+    /// The parameters of the driver's function.
+    pub parameters: *const c_void,
+    pub context: Handle<Context>,
+    /// By the runtime, which calls the driver.
+    pub is_by_runtime: bool,
+    /// A correlation id that is not the next one.
+    pub correlation: Option<u32>,
+}
+
+impl About {
+    /// A call of the driver's in this context.
+    pub(crate) const fn context(context: Handle<Context>) -> Self {
+        Self {
+            symbol: 0,
+            parameters: std::ptr::null(),
+            context,
+            is_by_runtime: false,
+            correlation: None,
+        }
+    }
+}
+
+/// Makes a call: `body` is what it does, with the call's correlation id, and gives its code.
+#[inline]
+pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i32) -> i32 {
+    let number = clock::begin_call();
+    let correlation = about.correlation.map_or_else(
+        || correlation_of(number),
+        |given| {
+            // The next call has the id that this one would have had.
+            FIRST_CORRELATION.fetch_sub(1, Relaxed);
+            given
+        },
+    );
+    let runtime = api.runtime.filter(|_| about.is_by_runtime);
+    let (runtime_data, driver_data) = (Cell::new(0_u64), Cell::new(0_u64));
+    let code = Cell::new(0);
+    let told =
+        |site: u32, domain: u32, (cbid, function): (u32, &'static CStr), data: &Cell<u64>| {
+            if !is_enabled(domain, cbid) {
+                return;
+            }
+            let data = CallData {
+                site,
+                function: function.as_ptr(),
+                parameters: about.parameters,
+                code: code.as_ptr(),
+                symbol: about.symbol,
+                context: about.context,
+                context_id: about.context.get().map_or(0, |context| context.id),
+                data: data.as_ptr(),
+                correlation,
+            };
+            tell(domain, cbid, &data);
+        };
+    if let Some(runtime) = runtime {
+        told(0, domain::RUNTIME, runtime, &runtime_data);
+    }
+    told(0, domain::DRIVER, api.driver, &driver_data);
+    code.set(body(correlation));
+    told(1, domain::DRIVER, api.driver, &driver_data);
+    if let Some(runtime) = runtime {
+        told(1, domain::RUNTIME, runtime, &runtime_data);
+    }
+    if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
+        let start = clock::start_of(number);
+        record_externals(correlation);
+        record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
+        record(kind::RUNTIME, runtime, start, correlation, code.get());
+    }
+    code.get()
+}
+
+fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
+    let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
+    let record = ApiRecord {
+        kind,
+        cbid,
+        start,
+        end: clock::now(),
+        process: std::process::id(),
+        thread: thread::id(),
+        correlation,
+        code: code.cast_unsigned(),
+    };
+    output::send(output::output(), record);
+}
+
+/// An id of each kind comes before the record of the call that it is upon.
+fn record_externals(correlation: u32) {
+    if !activity::is_enabled(kind::EXTERNAL_CORRELATION) {
+        return;
+    }
+    for external in thread::externals() {
+        let record = ExternalRecord {
+            kind: kind::EXTERNAL_CORRELATION,
+            external_kind: external.kind,
+            external: external.id,
+            correlation,
+            reserved: 0,
+        };
+        output::send(output::output(), record);
+    }
+}

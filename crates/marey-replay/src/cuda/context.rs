@@ -1,0 +1,80 @@
+//! Contexts: each device has its primary one and no other.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use super::code;
+use crate::api::About;
+use crate::context::{self, Context};
+use crate::ffi::{Handle, Out, exports};
+use crate::operation::Place;
+use crate::wait::Wait;
+
+fn primary(device: i32) -> Option<&'static Context> {
+    let device = u32::try_from(device).ok()?;
+    context::device(device).and_then(|_| context::of_device(device).get())
+}
+
+exports! {
+    fn cuDevicePrimaryCtxRetain(context: Out<Handle<Context>>, device: i32) {
+        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
+        primary.retain();
+        context.set(Handle::to(primary))
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: i32) {
+        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
+        primary.release();
+        0
+    }
+
+    fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, is_active: Out<i32>) {
+        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
+        flags.set(0).max(is_active.set(primary.is_active().into()))
+    }
+
+    fn cuCtxGetCurrent(context: Out<Handle<Context>>) {
+        context.set(context::current())
+    }
+
+    fn cuCtxSetCurrent(context: Handle<Context>) {
+        context::set_current(context);
+        0
+    }
+
+    fn cuCtxPushCurrent_v2(context: Handle<Context>) {
+        context::push_current(context);
+        0
+    }
+
+    fn cuCtxPopCurrent_v2(context: Out<Handle<Context>>) {
+        context.set_if_wanted(context::pop_current());
+        0
+    }
+
+    fn cuCtxGetDevice(device: Out<i32>) {
+        match context::current().get() {
+            Some(context) => device.set(context.device.cast_signed()),
+            None => code::INVALID_CONTEXT,
+        }
+    }
+
+    fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
+        least.set_if_wanted(0);
+        greatest.set_if_wanted(-5);
+        0
+    }
+
+    fn cuCtxGetLimit(value: Out<usize>, _limit: i32) {
+        value.set(1 << 20)
+    }
+
+    fn cuCtxSetLimit(_limit: i32, _value: usize) {
+        0
+    }
+
+    fn cuCtxSynchronize() {
+        let context = context::current_or_first();
+        let at = Place { device: context.device, context: context.id, stream: 0 };
+        Wait::Context.run(at, 0, About::context(Handle::to(context)))
+    }
+}

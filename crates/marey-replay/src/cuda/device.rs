@@ -1,0 +1,134 @@
+//! The driver and its devices.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use super::code;
+use crate::device::Device;
+use crate::ffi::{INVALID, Out, Text, exports};
+use crate::{context, settings};
+use std::ffi::{CStr, c_char, c_void};
+
+fn device(index: i32) -> Option<(u32, Device)> {
+    let index = u32::try_from(index).ok()?;
+    Some((index, context::device(index)?))
+}
+
+/// The names of codes, as far as the double has reasons; they serve as their texts too.
+fn code_name(code: i32) -> &'static CStr {
+    match code {
+        0 => c"CUDA_SUCCESS",
+        1 => c"CUDA_ERROR_INVALID_VALUE",
+        code::OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
+        code::NO_DEVICE => c"CUDA_ERROR_NO_DEVICE",
+        code::INVALID_DEVICE => c"CUDA_ERROR_INVALID_DEVICE",
+        code::INVALID_CONTEXT => c"CUDA_ERROR_INVALID_CONTEXT",
+        code::NOT_FOUND => c"CUDA_ERROR_NOT_FOUND",
+        code::NOT_SUPPORTED => c"CUDA_ERROR_NOT_SUPPORTED",
+        _ => c"CUDA_ERROR_UNKNOWN",
+    }
+}
+
+/// A function of this library, by its name or by that of a newer version of it.
+fn find(symbol: &str) -> *mut c_void {
+    let mut library = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: the address is a function's of this library, and `library` is ours to fill.
+    if unsafe { libc::dladdr(cuInit as *const c_void, &raw mut library) } == 0 {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: `dladdr` has put this library's path there; it is loaded already.
+    let handle = unsafe { libc::dlopen(library.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return std::ptr::null_mut();
+    }
+    let names = [format!("{symbol}_v2\0"), format!("{symbol}\0")];
+    names
+        .iter()
+        // SAFETY: the handle is this library's, and the names are terminated.
+        .map(|name| unsafe { libc::dlsym(handle, name.as_ptr().cast()) })
+        .find(|address| !address.is_null())
+        .unwrap_or(std::ptr::null_mut())
+}
+
+exports! {
+    fn cuInit(_flags: u32) {
+        if context::devices() == 0 { code::NO_DEVICE } else { 0 }
+    }
+
+    fn cuDriverGetVersion(version: Out<i32>) {
+        version.set(settings::script().settings.driver_version)
+    }
+
+    fn cuDeviceGetCount(count: Out<i32>) {
+        count.set(i32::try_from(context::devices()).unwrap_or(i32::MAX))
+    }
+
+    fn cuDeviceGet(handle: Out<i32>, index: i32) {
+        device(index).map_or(code::INVALID_DEVICE, |_| handle.set(index))
+    }
+
+    fn cuDeviceGetName(name: Out<c_char>, size: i32, index: i32) {
+        let Some((_, device)) = device(index) else { return code::INVALID_DEVICE };
+        let Some(room) = usize::try_from(size).ok().and_then(|size| size.checked_sub(1)) else {
+            return INVALID;
+        };
+        let bytes = device.name.bytes().take(room).chain([0]);
+        bytes.enumerate().for_each(|(at, byte)| name.set_at(at, byte.cast_signed()));
+        0
+    }
+
+    fn cuDeviceGetAttribute(value: Out<i32>, attribute: u32, index: i32) {
+        let Some((index, device)) = device(index) else { return code::INVALID_DEVICE };
+        value.set(device.attribute(attribute, index))
+    }
+
+    fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, index: i32) {
+        device(index).map_or(code::INVALID_DEVICE, |(index, _)| uuid.set(Device::uuid(index)))
+    }
+
+    fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, index: i32) {
+        device(index).map_or(code::INVALID_DEVICE, |(index, _)| uuid.set(Device::uuid(index)))
+    }
+
+    fn cuDeviceTotalMem_v2(bytes: Out<usize>, index: i32) {
+        device(index)
+            .map_or(code::INVALID_DEVICE, |(_, device)| bytes.set(device.memory_bytes as usize))
+    }
+
+    fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, index: i32) {
+        let Some((_, device)) = device(index) else { return code::INVALID_DEVICE };
+        major.set(device.major().cast_signed()).max(minor.set(device.minor().cast_signed()))
+    }
+
+    fn cuGetErrorName(code: i32, text: Out<*const c_char>) {
+        text.set(code_name(code).as_ptr())
+    }
+
+    fn cuGetErrorString(code: i32, text: Out<*const c_char>) {
+        text.set(code_name(code).as_ptr())
+    }
+
+    fn cuGetProcAddress(symbol: Text, address: Out<*mut c_void>, _version: i32, _flags: u64) {
+        let found = find(symbol.get());
+        let code = address.set(found);
+        if found.is_null() { code::NOT_FOUND } else { code }
+    }
+
+    fn cuGetProcAddress_v2(
+        symbol: Text,
+        address: Out<*mut c_void>,
+        _version: i32,
+        _flags: u64,
+        status: Out<i32>,
+    ) {
+        let found = find(symbol.get());
+        // 0: found; 1: there is no such symbol.
+        status.set_if_wanted(found.is_null().into());
+        let code = address.set(found);
+        if found.is_null() { code::NOT_FOUND } else { code }
+    }
+}

@@ -1,0 +1,77 @@
+//! Events: a time of a stream.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::api::{self, About};
+use crate::context;
+use crate::ffi::{Handle, INVALID, Out, exports};
+use crate::output::output;
+use crate::stream::StreamHandle;
+use crate::wait::Wait;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+static NEXT_EVENT: AtomicU32 = AtomicU32::new(1);
+
+struct Event {
+    id: u32,
+    at: AtomicU64,
+}
+
+impl Event {
+    fn wait(&self) -> (u32, u64) {
+        (self.id, self.at.load(Ordering::Acquire))
+    }
+}
+
+exports! {
+    fn cuEventCreate(event: Out<Handle<Event>>, _flags: u32) {
+        let id = NEXT_EVENT.fetch_add(1, Ordering::Relaxed);
+        event.set(Handle::new(Event { id, at: AtomicU64::new(0) }))
+    }
+
+    fn cuEventDestroy_v2(_event: Handle<Event>) {
+        0
+    }
+
+    fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
+        let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID };
+        api::call(&api::RECORD_EVENT, About::context(stream.context()), |_| {
+            let (_, now) = output().occupy(stream.place().device, stream.id, 0, 0);
+            event.at.store(now, Ordering::Release);
+            0
+        })
+    }
+
+    fn cuEventQuery(_event: Handle<Event>) {
+        0
+    }
+
+    fn cuEventSynchronize(event: Handle<Event>) {
+        let Some(event) = event.get() else { return INVALID };
+        let stream = StreamHandle::DEFAULT.get();
+        let (id, until) = event.wait();
+        let context = Handle::to(context::current_or_first());
+        Wait::Event { id, until }.run(stream.place(), 0, About::context(context))
+    }
+
+    fn cuStreamWaitEvent(stream: StreamHandle, event: Handle<Event>, _flags: u32) {
+        let (Some(event), held) = (event.get(), stream.get()) else { return INVALID };
+        let (id, until) = event.wait();
+        let about = About::context(held.context());
+        Wait::StreamForEvent { id, until }.run(held.place(), stream.address(), about)
+    }
+
+    fn cuEventElapsedTime(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
+        elapsed(&millis, start, end)
+    }
+
+    fn cuEventElapsedTime_v2(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
+        elapsed(&millis, start, end)
+    }
+}
+
+fn elapsed(millis: &Out<f32>, start: Handle<Event>, end: Handle<Event>) -> i32 {
+    let (Some(start), Some(end)) = (start.get(), end.get()) else { return INVALID };
+    let nanos = end.wait().1.saturating_sub(start.wait().1);
+    millis.set(nanos as f32 / 1e6)
+}

@@ -1,0 +1,124 @@
+//! Graphs: captured on streams, instantiated, launched. Descriptors of tensors stand here too, as they are
+//! only ever arguments.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::api::{self, About};
+use crate::callback::{GraphData, resource, tell_described};
+use crate::context;
+use crate::ffi::{Address, Handle, INVALID, Out, exports};
+use crate::graph::{self, Executable, Graph, Node};
+use crate::lock;
+use crate::stream::StreamHandle;
+
+/// `CUDA_ERROR_ILLEGAL_STATE`: a stream that captures cannot begin to, one that does not cannot end.
+const ILLEGAL_STATE: i32 = 401;
+
+fn begin(stream: StreamHandle) -> i32 {
+    let stream = stream.get();
+    api::call(&api::BEGIN_CAPTURE, About::context(stream.context()), |_| {
+        if stream.begin_capture() { 0 } else { ILLEGAL_STATE }
+    })
+}
+
+fn instantiate(executable: &Out<Handle<Executable>>, graph: Handle<Graph>) -> i32 {
+    if graph.get().is_none() {
+        return INVALID;
+    }
+    let about = About::context(Handle::to(context::current_or_first()));
+    executable.set(graph::instantiate(graph, about))
+}
+
+exports! {
+    fn cuStreamBeginCapture_v2(stream: StreamHandle, _mode: u32) {
+        begin(stream)
+    }
+
+    fn cuStreamEndCapture(stream: StreamHandle, graph: Out<Handle<Graph>>) {
+        let stream = stream.get();
+        api::call(&api::END_CAPTURE, About::context(stream.context()), |_| {
+            stream.end_capture().map_or(ILLEGAL_STATE, |captured| graph.set(captured))
+        })
+    }
+
+    fn cuStreamIsCapturing(stream: StreamHandle, status: Out<u32>) {
+        status.set(stream.get().captures().is_some().into())
+    }
+
+    fn cuStreamGetCaptureInfo_v2(
+        stream: StreamHandle,
+        status: Out<u32>,
+        id: Out<u64>,
+        graph: Out<Handle<Graph>>,
+        dependencies: Out<Address>,
+        count: Out<usize>,
+    ) {
+        let captured = stream.get().captures();
+        id.set_if_wanted(captured.and_then(Handle::get).map_or(0, |graph| graph.id.into()));
+        graph.set_if_wanted(captured.unwrap_or(Handle::NULL));
+        dependencies.set_if_wanted(std::ptr::null_mut());
+        count.set_if_wanted(0);
+        status.set(captured.is_some().into())
+    }
+
+    fn cuGraphInstantiateWithFlags(
+        executable: Out<Handle<Executable>>,
+        graph: Handle<Graph>,
+        _flags: u64,
+    ) {
+        instantiate(&executable, graph)
+    }
+
+    fn cuGraphInstantiate_v2(
+        executable: Out<Handle<Executable>>,
+        graph: Handle<Graph>,
+        _error_node: Address,
+        _log: Address,
+        _log_size: usize,
+    ) {
+        instantiate(&executable, graph)
+    }
+
+    fn cuGraphInstantiateWithParams(
+        executable: Out<Handle<Executable>>,
+        graph: Handle<Graph>,
+        _parameters: Address,
+    ) {
+        instantiate(&executable, graph)
+    }
+
+    fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
+        let held = stream.get();
+        graph::launch(executable, held.place(), stream.address(), About::context(held.context()))
+    }
+
+    fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {
+        let (Some(graph), Some(room)) = (graph.get(), count.get()) else { return INVALID };
+        let held = lock(&graph.nodes);
+        held.iter().take(room).enumerate().for_each(|(at, node)| nodes.set_at(at, *node));
+        count.set(held.len())
+    }
+
+    fn cuGraphDestroy(graph: Handle<Graph>) {
+        let data = GraphData { graph, ..GraphData::default() };
+        let context = Handle::to(context::current_or_first());
+        tell_described(resource::GRAPH_DESTROY_STARTING, context, &data);
+        0
+    }
+
+    fn cuGraphExecDestroy(executable: Handle<Executable>) {
+        let data = GraphData { executable, ..GraphData::default() };
+        let context = Handle::to(context::current_or_first());
+        tell_described(resource::EXECUTABLE_DESTROY_STARTING, context, &data);
+        0
+    }
+
+    /// The descriptor stays as the caller made it: nothing reads it.
+    fn cuTensorMapEncodeTiled(_map: Address) {
+        0
+    }
+
+    fn cuTensorMapEncodeIm2col(_map: Address) {
+        0
+    }
+}

@@ -1,0 +1,169 @@
+//! Launches of kernels: nothing runs, and everything is told and recorded as if.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use super::module::Function;
+use crate::api::{self, About, Api};
+use crate::ffi::{Address, Handle, INVALID, In, Out, exports};
+use crate::operation::{Kernel, Operation, Work};
+use crate::stream::StreamHandle;
+
+/// The parameters of `cuLaunchKernel`, as callbacks show them.
+#[repr(C)]
+struct Parameters {
+    function: Handle<Function>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: StreamHandle,
+    arguments: Address,
+    extra: Address,
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+struct Config {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: StreamHandle,
+    attributes: *const Attribute,
+    count: u32,
+}
+
+/// `CUlaunchAttribute`.
+#[repr(C)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+const CLUSTER: u32 = 4;
+
+impl Config {
+    fn cluster(&self) -> [u32; 3] {
+        if self.attributes.is_null() {
+            return [0; 3];
+        }
+        // SAFETY: the caller shows so many attributes.
+        let attributes =
+            unsafe { std::slice::from_raw_parts(self.attributes, self.count as usize) };
+        let cluster = attributes.iter().find(|attribute| attribute.id == CLUSTER);
+        cluster.map_or([0; 3], |found| [found.value[0], found.value[1], found.value[2]])
+    }
+}
+
+/// The parameters of `cuLaunchKernelEx`, as callbacks show them.
+#[repr(C)]
+struct ExParameters {
+    config: *const Config,
+    function: Handle<Function>,
+    arguments: Address,
+    extra: Address,
+}
+
+fn launch<P>(
+    api: &'static Api,
+    function: Handle<Function>,
+    shape: Kernel,
+    stream: StreamHandle,
+    parameters: &P,
+) -> i32 {
+    let Some(function) = function.get() else { return INVALID };
+    let stream = stream.get();
+    let about = About {
+        symbol: function.kernel.name.address(),
+        parameters: std::ptr::from_ref(parameters).cast(),
+        ..About::context(stream.context())
+    };
+    api::call(api, about, |correlation| {
+        stream.take(&Operation::new(Work::Kernel(shape), function.nanos), correlation);
+        0
+    })
+}
+
+/// The function's kernel in the shape that it is launched in.
+fn shape(
+    function: Handle<Function>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: [u32; 3],
+    shared: u32,
+) -> Option<Kernel> {
+    Some(Kernel {
+        grid: grid.map(u32::cast_signed),
+        block: block.map(u32::cast_signed),
+        cluster,
+        dynamic_shared: shared.cast_signed(),
+        ..function.get()?.kernel
+    })
+}
+
+fn launch_plain(api: &'static Api, parameters: &Parameters) -> i32 {
+    let Parameters { function, grid, block, shared, stream, .. } = *parameters;
+    let Some(shape) = shape(function, grid, block, [0; 3], shared) else { return INVALID };
+    launch(api, function, shape, stream, parameters)
+}
+
+exports! {
+    fn cuLaunchKernel(
+        function: Handle<Function>,
+        grid_x: u32,
+        grid_y: u32,
+        grid_z: u32,
+        block_x: u32,
+        block_y: u32,
+        block_z: u32,
+        shared: u32,
+        stream: StreamHandle,
+        arguments: Address,
+        extra: Address,
+    ) {
+        let grid = [grid_x, grid_y, grid_z];
+        let block = [block_x, block_y, block_z];
+        let parameters = Parameters { function, grid, block, shared, stream, arguments, extra };
+        launch_plain(&api::LAUNCH_KERNEL, &parameters)
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: Handle<Function>,
+        grid_x: u32,
+        grid_y: u32,
+        grid_z: u32,
+        block_x: u32,
+        block_y: u32,
+        block_z: u32,
+        shared: u32,
+        stream: StreamHandle,
+        arguments: Address,
+    ) {
+        let grid = [grid_x, grid_y, grid_z];
+        let block = [block_x, block_y, block_z];
+        let extra = std::ptr::null_mut();
+        let parameters = Parameters { function, grid, block, shared, stream, arguments, extra };
+        launch_plain(&api::LAUNCH_COOPERATIVE, &parameters)
+    }
+
+    fn cuLaunchKernelEx(
+        config: In<Config>,
+        function: Handle<Function>,
+        arguments: Address,
+        extra: Address,
+    ) {
+        let Some(config) = config.get() else { return INVALID };
+        let shape = shape(function, config.grid, config.block, config.cluster(), config.shared);
+        let Some(shape) = shape else { return INVALID };
+        let parameters = ExParameters { config, function, arguments, extra };
+        launch(&api::LAUNCH_KERNEL_EX, function, shape, config.stream, &parameters)
+    }
+
+    fn cuOccupancyMaxActiveClusters(
+        clusters: Out<i32>,
+        _function: Handle<Function>,
+        _config: In<Config>,
+    ) {
+        clusters.set(132)
+    }
+}

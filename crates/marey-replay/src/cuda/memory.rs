@@ -1,0 +1,196 @@
+//! Memory: the host's, whatever it is called.
+
+#![expect(unsafe_code, reason = "functions of the C interface, on memory of their callers")]
+
+use super::code;
+use crate::api::{self, About, Api};
+use crate::context;
+use crate::ffi::{Address, Handle, INVALID, Out, exports};
+use crate::operation::{Copy, Operation, Set, Work};
+use crate::stream::StreamHandle;
+
+/// Bytes that a device moves in a nanosecond, for copies that a script has not timed.
+const BYTES_A_NANO: u64 = 64;
+const ALIGNMENT: usize = 256;
+
+fn nanos_of(bytes: usize) -> u64 {
+    (bytes as u64 / BYTES_A_NANO).max(1)
+}
+
+fn allocate(address: &Out<Address>, bytes: usize) -> i32 {
+    let mut memory = std::ptr::null_mut();
+    // SAFETY: the alignment is a power of two, and `memory` is ours to fill.
+    let failed = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, bytes.max(1)) };
+    if failed != 0 { code::OUT_OF_MEMORY } else { address.set(memory) }
+}
+
+fn free(address: Address) -> i32 {
+    // SAFETY: the caller gives back what `allocate` gave, or NULL.
+    unsafe { libc::free(address) };
+    0
+}
+
+fn copy(
+    api: &'static Api,
+    to: Address,
+    from: Address,
+    bytes: usize,
+    stream: StreamHandle,
+    kind: Copy,
+) -> i32 {
+    let stream = stream.get();
+    api::call(api, About::context(stream.context()), |correlation| {
+        // SAFETY: the caller says that so many bytes are at both ends; a device's memory is the host's.
+        unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+        stream.take(&Operation::new(Work::Copy(kind), nanos_of(bytes)), correlation);
+        0
+    })
+}
+
+fn set<T: std::marker::Copy>(
+    api: &'static Api,
+    to: Address,
+    value: T,
+    count: usize,
+    stream: StreamHandle,
+    word: u32,
+) -> i32 {
+    let stream = stream.get();
+    let bytes = count * size_of::<T>();
+    api::call(api, About::context(stream.context()), |correlation| {
+        // SAFETY: the caller says that so many values are there; a device's memory is the host's.
+        unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
+        let set = Work::Set(Set { value: word, bytes: bytes as u64 });
+        stream.take(&Operation::new(set, nanos_of(bytes)), correlation);
+        0
+    })
+}
+
+exports! {
+    fn cuMemAlloc_v2(address: Out<Address>, bytes: usize) {
+        let about = About::context(Handle::to(context::current_or_first()));
+        api::call(&api::ALLOCATE, about, |_| allocate(&address, bytes))
+    }
+
+    fn cuMemFree_v2(address: Address) {
+        let about = About::context(Handle::to(context::current_or_first()));
+        api::call(&api::FREE, about, |_| free(address))
+    }
+
+    fn cuMemAllocHost_v2(address: Out<Address>, bytes: usize) {
+        allocate(&address, bytes)
+    }
+
+    fn cuMemHostAlloc(address: Out<Address>, bytes: usize, _flags: u32) {
+        allocate(&address, bytes)
+    }
+
+    fn cuMemHostGetDevicePointer_v2(address: Out<Address>, host: Address, _flags: u32) {
+        address.set(host)
+    }
+
+    fn cuMemFreeHost(address: Address) {
+        free(address)
+    }
+
+    fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
+        let device = context::device(context::current_or_first().device);
+        let bytes = device.map_or(0, |device| device.memory_bytes as usize);
+        free.set(bytes).max(total.set(bytes))
+    }
+
+    fn cuMemcpyHtoD_v2(to: Address, from: Address, bytes: usize) {
+        let kind = Copy::to_device(bytes as u64, false);
+        copy(&api::COPY_TO_DEVICE, to, from, bytes, StreamHandle::DEFAULT, kind)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
+        copy(&api::COPY_TO_DEVICE_ASYNC, to, from, bytes, stream, Copy::to_device(bytes as u64, true))
+    }
+
+    fn cuMemcpyDtoH_v2(to: Address, from: Address, bytes: usize) {
+        let kind = Copy::to_host(bytes as u64, false);
+        copy(&api::COPY_TO_HOST, to, from, bytes, StreamHandle::DEFAULT, kind)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
+        copy(&api::COPY_TO_HOST_ASYNC, to, from, bytes, stream, Copy::to_host(bytes as u64, true))
+    }
+
+    fn cuMemcpyDtoD_v2(to: Address, from: Address, bytes: usize) {
+        let kind = Copy::on_device(bytes as u64, false);
+        copy(&api::COPY_ON_DEVICE, to, from, bytes, StreamHandle::DEFAULT, kind)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
+        copy(&api::COPY_ON_DEVICE_ASYNC, to, from, bytes, stream, Copy::on_device(bytes as u64, true))
+    }
+
+    fn cuMemcpy(to: Address, from: Address, bytes: usize) {
+        let kind = Copy::on_device(bytes as u64, false);
+        copy(&api::COPY, to, from, bytes, StreamHandle::DEFAULT, kind)
+    }
+
+    fn cuMemcpyAsync(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
+        copy(&api::COPY_ASYNC, to, from, bytes, stream, Copy::on_device(bytes as u64, true))
+    }
+
+    fn cuMemsetD8_v2(to: Address, value: u8, count: usize) {
+        set(&api::SET_BYTES, to, value, count, StreamHandle::DEFAULT, value.into())
+    }
+
+    fn cuMemsetD8Async(to: Address, value: u8, count: usize, stream: StreamHandle) {
+        set(&api::SET_BYTES_ASYNC, to, value, count, stream, value.into())
+    }
+
+    fn cuMemsetD32_v2(to: Address, value: u32, count: usize) {
+        set(&api::SET_WORDS, to, value, count, StreamHandle::DEFAULT, value)
+    }
+
+    fn cuMemsetD32Async(to: Address, value: u32, count: usize, stream: StreamHandle) {
+        set(&api::SET_WORDS_ASYNC, to, value, count, stream, value)
+    }
+
+    /// Every address is a device's: `CU_POINTER_ATTRIBUTE_*` of pointers.
+    fn cuPointerGetAttribute(value: Address, attribute: u32, address: Address) {
+        pointer_attribute(value, attribute, address)
+    }
+
+    fn cuPointerGetAttributes(
+        count: u32,
+        attributes: *const u32,
+        values: *const Address,
+        address: Address,
+    ) {
+        let count = count as usize;
+        if attributes.is_null() || values.is_null() {
+            return INVALID;
+        }
+        // SAFETY: the caller shows so many attributes, and as many places for their values.
+        let (attributes, values) = unsafe {
+            (std::slice::from_raw_parts(attributes, count), std::slice::from_raw_parts(values, count))
+        };
+        let pairs = attributes.iter().zip(values);
+        pairs.map(|(attribute, value)| pointer_attribute(*value, *attribute, address)).max().unwrap_or(0)
+    }
+}
+
+fn pointer_attribute(value: Address, attribute: u32, address: Address) -> i32 {
+    if value.is_null() || address.is_null() {
+        return INVALID;
+    }
+    let device = context::current_or_first();
+    // SAFETY: the caller has room for a value of the attribute's type: an address, or a number of 32 bits.
+    unsafe {
+        match attribute {
+            1 => value.cast::<Handle<_>>().write(Handle::to(device)),
+            3 | 4 | 11 => value.cast::<Address>().write(address),
+            2 => value.cast::<u32>().write(2),
+            8 => value.cast::<u32>().write(0),
+            9 => value.cast::<u32>().write(device.device),
+            13 => value.cast::<u32>().write(1),
+            _ => return INVALID,
+        }
+    }
+    0
+}

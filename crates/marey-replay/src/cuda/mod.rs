@@ -1,0 +1,20 @@
+//! The C interface of libcuda, as far as profilers and Triton's launchers use it.
+
+mod context;
+mod device;
+mod event;
+mod graph;
+mod launch;
+mod memory;
+mod module;
+mod stream;
+
+/// `CUresult`, as far as the double has reasons.
+pub(crate) mod code {
+    pub(crate) const INVALID_DEVICE: i32 = 101;
+    pub(crate) const INVALID_CONTEXT: i32 = 201;
+    pub(crate) const NOT_FOUND: i32 = 500;
+    pub(crate) const OUT_OF_MEMORY: i32 = 2;
+    pub(crate) const NO_DEVICE: i32 = 100;
+    pub(crate) const NOT_SUPPORTED: i32 = 801;
+}

@@ -1,0 +1,109 @@
+//! Modules and their functions, whose code is never run.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::api::{self, About};
+use crate::callback::{ModuleData, resource, tell_described};
+use crate::context;
+use crate::ffi::{Address, Handle, INVALID, Out, Text, exports};
+use crate::name::Name;
+use crate::operation::Kernel;
+use crate::script::DEFAULT_NANOS;
+use crate::settings;
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT_MODULE: AtomicU32 = AtomicU32::new(1);
+
+pub(super) struct Module {
+    id: u32,
+    code: usize,
+}
+
+/// A kernel of a module: what the script says of its name, or what is usual.
+pub(super) struct Function {
+    pub kernel: Kernel,
+    pub nanos: u64,
+    module: Handle<Module>,
+}
+
+impl Function {
+    fn named(name: &str, module: Handle<Module>) -> Self {
+        let script = settings::script();
+        let known = script.settings.kernels.iter().find(|(known, _, _)| known == name);
+        let (kernel, nanos) = known.map_or_else(
+            || (Kernel::named(Name::of(name)), DEFAULT_NANOS),
+            |(_, kernel, nanos)| (*kernel, *nanos),
+        );
+        Self { kernel, nanos, module }
+    }
+}
+
+fn load(module: &Out<Handle<Module>>, code: usize) -> i32 {
+    let context = Handle::to(context::current_or_first());
+    api::call(&api::LOAD_MODULE, About::context(context), |_| {
+        let id = NEXT_MODULE.fetch_add(1, Ordering::Relaxed);
+        let made = Handle::new(Module { id, code });
+        // How long the code is, only its own header tells.
+        tell_described(resource::MODULE_LOADED, context, &ModuleData { id, size: 0, code });
+        module.set(made)
+    })
+}
+
+exports! {
+    fn cuModuleLoadData(module: Out<Handle<Module>>, image: Address) {
+        load(&module, image as usize)
+    }
+
+    fn cuModuleLoadDataEx(
+        module: Out<Handle<Module>>,
+        image: Address,
+        _count: u32,
+        _options: Address,
+        _values: Address,
+    ) {
+        load(&module, image as usize)
+    }
+
+    fn cuModuleUnload(module: Handle<Module>) {
+        let Some(module) = module.get() else { return INVALID };
+        let context = Handle::to(context::current_or_first());
+        let data = ModuleData { id: module.id, size: 0, code: module.code };
+        tell_described(resource::MODULE_UNLOAD_STARTING, context, &data);
+        0
+    }
+
+    fn cuModuleGetFunction(function: Out<Handle<Function>>, module: Handle<Module>, name: Text) {
+        function.set(Handle::new(Function::named(name.get(), module)))
+    }
+
+    fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, function: Handle<Function>) {
+        let Some(Function { kernel, .. }) = function.get() else { return INVALID };
+        value.set(match attribute {
+            0 => 1_024,
+            1 => kernel.static_shared,
+            3 => kernel.local.cast_signed(),
+            4 => kernel.registers.into(),
+            5 | 6 => 90,
+            8 => 49_152,
+            _ => 0,
+        })
+    }
+
+    fn cuFuncSetAttribute(_function: Handle<Function>, _attribute: u32, _value: i32) {
+        0
+    }
+
+    fn cuFuncSetCacheConfig(_function: Handle<Function>, _config: u32) {
+        0
+    }
+
+    fn cuFuncGetModule(module: Out<Handle<Module>>, function: Handle<Function>) {
+        function.get().map_or(INVALID, |function| module.set(function.module))
+    }
+
+    fn cuFuncGetName(name: Out<*const c_char>, function: Handle<Function>) {
+        let Some(function) = function.get() else { return INVALID };
+        name.set(function.kernel.name.address() as *const c_char)
+    }
+}

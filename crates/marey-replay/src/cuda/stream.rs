@@ -1,0 +1,43 @@
+//! Streams.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::api::About;
+use crate::callback::{resource, tell_resource};
+use crate::context;
+use crate::ffi::{Handle, Out, exports};
+use crate::stream::StreamHandle;
+use crate::wait::Wait;
+
+fn create(stream: &Out<StreamHandle>) -> i32 {
+    let context = context::current_or_first();
+    let made = StreamHandle::new(context);
+    tell_resource(resource::STREAM_CREATED, Handle::to(context), made.address());
+    stream.set(made)
+}
+
+exports! {
+    fn cuStreamCreate(stream: Out<StreamHandle>, _flags: u32) {
+        create(&stream)
+    }
+
+    fn cuStreamCreateWithPriority(stream: Out<StreamHandle>, _flags: u32, _priority: i32) {
+        create(&stream)
+    }
+
+    fn cuStreamDestroy_v2(stream: StreamHandle) {
+        let context = stream.get().context();
+        tell_resource(resource::STREAM_DESTROY_STARTING, context, stream.address());
+        0
+    }
+
+    fn cuStreamSynchronize(stream: StreamHandle) {
+        let held = stream.get();
+        Wait::Stream.run(held.place(), stream.address(), About::context(held.context()))
+    }
+
+    /// Everything is done: nothing runs.
+    fn cuStreamQuery(_stream: StreamHandle) {
+        0
+    }
+}

@@ -1,0 +1,75 @@
+//! Who is who: versions, clocks, ids of contexts, streams and graphs.
+
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::context::Context;
+use crate::ffi::{Handle, INVALID, Out, exports};
+use crate::graph::{Executable, Graph, Node};
+use crate::stream::StreamHandle;
+use crate::{clock, context, settings};
+use std::ffi::c_char;
+
+/// The names of codes: `CUPTI_` and what the header says.
+fn result_name(code: i32) -> &'static std::ffi::CStr {
+    match code {
+        0 => c"CUPTI_SUCCESS",
+        1 => c"CUPTI_ERROR_INVALID_PARAMETER",
+        7 => c"CUPTI_ERROR_INVALID_OPERATION",
+        12 => c"CUPTI_ERROR_MAX_LIMIT_REACHED",
+        14 => c"CUPTI_ERROR_NOT_COMPATIBLE",
+        15 => c"CUPTI_ERROR_NOT_INITIALIZED",
+        18 => c"CUPTI_ERROR_QUEUE_EMPTY",
+        21 => c"CUPTI_ERROR_INVALID_KIND",
+        27 => c"CUPTI_ERROR_NOT_SUPPORTED",
+        35 => c"CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+        39 => c"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+        _ => c"CUPTI_ERROR_UNKNOWN",
+    }
+}
+
+exports! {
+    fn cuptiGetVersion(version: Out<u32>) {
+        version.set(settings::version().0)
+    }
+
+    fn cuptiGetTimestamp(timestamp: Out<u64>) {
+        timestamp.set(clock::now())
+    }
+
+    fn cuptiGetResultString(code: i32, text: Out<*const c_char>) {
+        text.set(result_name(code).as_ptr())
+    }
+
+    fn cuptiGetContextId(context: Handle<Context>, id: Out<u32>) {
+        id.set(context.get().unwrap_or_else(|| context::current_or_first()).id)
+    }
+
+    fn cuptiGetDeviceId(context: Handle<Context>, id: Out<u32>) {
+        id.set(context.get().unwrap_or_else(|| context::current_or_first()).device)
+    }
+
+    fn cuptiGetStreamId(_context: Handle<Context>, stream: StreamHandle, id: Out<u32>) {
+        id.set(stream.get().id)
+    }
+
+    fn cuptiGetStreamIdEx(
+        _context: Handle<Context>,
+        stream: StreamHandle,
+        _is_per_thread: u8,
+        id: Out<u32>,
+    ) {
+        id.set(stream.get().id)
+    }
+
+    fn cuptiGetGraphId(graph: Handle<Graph>, id: Out<u32>) {
+        graph.get().map_or(INVALID, |graph| id.set(graph.id))
+    }
+
+    fn cuptiGetGraphExecId(executable: Handle<Executable>, id: Out<u32>) {
+        executable.get().map_or(INVALID, |executable| id.set(executable.id))
+    }
+
+    fn cuptiGetGraphNodeId(node: Handle<Node>, id: Out<u64>) {
+        node.get().map_or(INVALID, |node| id.set(node.id))
+    }
+}

@@ -1,0 +1,121 @@
+//! A device as the driver and libcupti describe it.
+
+use crate::name::Name;
+use crate::record::{DeviceRecord, kind};
+
+/// A device that the script declares; an H200 where it says nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub name: String,
+    /// Compute capability, major times ten and minor: 90.
+    pub arch: u32,
+    pub multiprocessors: u32,
+    pub clock_khz: u32,
+    pub memory_clock_khz: u32,
+    pub bus_width_bits: u32,
+    pub memory_bytes: u64,
+    pub l2_bytes: u32,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            name: "NVIDIA H200 (replayed)".to_owned(),
+            arch: 90,
+            multiprocessors: 132,
+            clock_khz: 1_980_000,
+            memory_clock_khz: 3_201_000,
+            bus_width_bits: 6_144,
+            memory_bytes: 150_754_820_096,
+            l2_bytes: 62_914_560,
+        }
+    }
+}
+
+const SHARED_PER_BLOCK: u32 = 49_152;
+const SHARED_PER_MULTIPROCESSOR: u32 = 233_472;
+const SHARED_PER_BLOCK_WITH_CONSENT: u32 = 232_448;
+const REGISTERS: u32 = 65_536;
+
+impl Device {
+    pub(crate) const fn major(&self) -> u32 {
+        self.arch / 10
+    }
+
+    pub(crate) const fn minor(&self) -> u32 {
+        self.arch % 10
+    }
+
+    /// A `CUdevice_attribute`; 0 of those that no profiler asks for.
+    pub(crate) const fn attribute(&self, attribute: u32, index: u32) -> i32 {
+        let value = match attribute {
+            1..=3 => 1_024,
+            4 => 64,
+            5 => i32::MAX.cast_unsigned(),
+            6 | 7 => 65_535,
+            8 => SHARED_PER_BLOCK,
+            9 => 65_536,
+            10 | 106 => 32,
+            12 | 82 => REGISTERS,
+            13 => self.clock_khz,
+            16 => self.multiprocessors,
+            15 | 19 | 31 | 41 | 83 | 89 | 95 => 1,
+            33 => index + 1,
+            36 => self.memory_clock_khz,
+            37 => self.bus_width_bits,
+            38 => self.l2_bytes,
+            39 => 2_048,
+            40 => 3,
+            75 => self.major(),
+            76 => self.minor(),
+            81 => SHARED_PER_MULTIPROCESSOR,
+            97 => SHARED_PER_BLOCK_WITH_CONSENT,
+            _ => 0,
+        };
+        value.cast_signed()
+    }
+
+    /// Sixteen bytes that tell the devices of a machine apart.
+    pub(crate) const fn uuid(index: u32) -> [u8; 16] {
+        let mut uuid = *b"marey-replay-\0\0\0";
+        uuid[15] = index as u8;
+        uuid
+    }
+
+    pub(crate) fn record(&self, index: u32) -> DeviceRecord {
+        // Two transfers a clock; kHz and bits make kilobytes a second.
+        let bandwidth = 2 * u64::from(self.memory_clock_khz) * u64::from(self.bus_width_bits) / 8;
+        DeviceRecord {
+            kind: kind::DEVICE,
+            memory_bandwidth: bandwidth,
+            memory: self.memory_bytes,
+            constant_memory: 65_536,
+            l2_cache: self.l2_bytes,
+            threads_per_warp: 32,
+            clock: self.clock_khz,
+            copy_engines: 3,
+            multiprocessors: self.multiprocessors,
+            ipc: 4,
+            warps_per_multiprocessor: 64,
+            blocks_per_multiprocessor: 32,
+            shared_per_multiprocessor: SHARED_PER_MULTIPROCESSOR,
+            registers_per_multiprocessor: REGISTERS,
+            registers_per_block: REGISTERS,
+            shared_per_block: SHARED_PER_BLOCK,
+            threads_per_block: 1_024,
+            block: [1_024, 1_024, 64],
+            grid: [i32::MAX.cast_unsigned(), 65_535, 65_535],
+            major: self.major(),
+            minor: self.minor(),
+            id: index,
+            has_ecc: 1,
+            uuid: Self::uuid(index),
+            name: Name::of(&self.name).address(),
+            is_visible: 1,
+            gpu_instance: u32::MAX,
+            compute_instance: u32::MAX,
+            texture_clusters: self.multiprocessors / 2,
+            ..DeviceRecord::default()
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What devices do: kernels, copies, memory that is set. Each takes its time on a stream and leaves a
+//! record.
+
+use crate::activity;
+use crate::name::Name;
+use crate::output::{self, output};
+use crate::record::{CopyRecord, KernelRecord, SetRecord, kind};
+
+/// A kernel and how it is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    pub name: Name,
+    pub grid: [i32; 3],
+    pub block: [i32; 3],
+    pub cluster: [u32; 3],
+    pub registers: u16,
+    pub static_shared: i32,
+    pub dynamic_shared: i32,
+    pub local: u32,
+}
+
+impl Kernel {
+    pub(crate) const fn named(name: Name) -> Self {
+        Self {
+            name,
+            grid: [1; 3],
+            block: [128, 1, 1],
+            cluster: [0; 3],
+            registers: 32,
+            static_shared: 0,
+            dynamic_shared: 0,
+            local: 0,
+        }
+    }
+}
+
+/// A copy: `CUpti_ActivityMemcpyKind`, and `CUpti_ActivityMemoryKind` at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copy {
+    pub kind: u8,
+    pub source: u8,
+    pub target: u8,
+    pub is_async: bool,
+    pub bytes: u64,
+}
+
+pub(crate) const PINNED: u8 = 2;
+pub(crate) const DEVICE: u8 = 3;
+
+impl Copy {
+    pub(crate) const fn to_device(bytes: u64, is_async: bool) -> Self {
+        Self { kind: 1, source: PINNED, target: DEVICE, is_async, bytes }
+    }
+
+    pub(crate) const fn to_host(bytes: u64, is_async: bool) -> Self {
+        Self { kind: 2, source: DEVICE, target: PINNED, is_async, bytes }
+    }
+
+    pub(crate) const fn on_device(bytes: u64, is_async: bool) -> Self {
+        Self { kind: 8, source: DEVICE, target: DEVICE, is_async, bytes }
+    }
+}
+
+/// Memory that is set to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Set {
+    pub value: u32,
+    pub bytes: u64,
+}
+
+/// What a device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Kernel(Kernel),
+    Copy(Copy),
+    Set(Set),
+}
+
+/// Where a device does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub device: u32,
+    pub context: u32,
+    pub stream: u32,
+}
+
+/// A node of a graph, as a record names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GraphPlace {
+    /// The executable graph's id.
+    pub graph: u32,
+    pub node: u64,
+    /// The graph and the node that it was made from.
+    pub source_graph: u32,
+    pub source_node: u64,
+}
+
+/// What becomes of something that a device does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Recorded,
+    /// It takes its time, and nobody hears of it.
+    Unrecorded,
+    /// A kernel that has begun and does not end.
+    Unfinished,
+}
+
+/// Something that a device does, and how long that takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub work: Work,
+    pub nanos: u64,
+    /// How long the stream idles first.
+    pub gap_nanos: u64,
+    pub fate: Fate,
+}
+
+impl Operation {
+    pub(crate) const fn new(work: Work, nanos: u64) -> Self {
+        Self { work, nanos, gap_nanos: 0, fate: Fate::Recorded }
+    }
+
+    /// Does it; from when to when.
+    #[inline]
+    pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
+        let mut output = output();
+        let span = output.occupy(at.device, at.stream, self.gap_nanos, self.nanos);
+        if self.fate == Fate::Unrecorded {
+            return span;
+        }
+        match &self.work {
+            Work::Kernel(kernel) => {
+                let Some(kind) = kernel_kind() else { return span };
+                let record = kernel.record(kind, at, graph, correlation, span);
+                if self.fate == Fate::Unfinished {
+                    output.leave_unfinished(KernelRecord { end: 0, completed: 0, ..record });
+                } else {
+                    output::send(output, record);
+                }
+            }
+            Work::Copy(copy) if activity::is_enabled(kind::COPY) => {
+                output::send(output, copy.record(at, graph, correlation, span));
+            }
+            Work::Set(set) if activity::is_enabled(kind::SET) => {
+                output::send(output, set.record(at, graph, correlation, span));
+            }
+            Work::Copy(_) | Work::Set(_) => {}
+        }
+        span
+    }
+}
+
+/// The kind under which kernels are recorded, if they are.
+#[inline]
+fn kernel_kind() -> Option<u32> {
+    let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];
+    kinds.into_iter().find(|kind| activity::is_enabled(*kind))
+}
+
+impl Kernel {
+    #[inline]
+    fn record(
+        &self,
+        kind: u32,
+        at: Place,
+        graph: GraphPlace,
+        correlation: u32,
+        (start, end): (u64, u64),
+    ) -> KernelRecord {
+        KernelRecord {
+            kind,
+            registers: self.registers,
+            start,
+            end,
+            completed: end,
+            device: at.device,
+            context: at.context,
+            stream: at.stream,
+            grid: self.grid,
+            block: self.block,
+            static_shared: self.static_shared,
+            dynamic_shared: self.dynamic_shared,
+            local_per_thread: self.local,
+            correlation,
+            grid_id: correlation.into(),
+            name: self.name.address(),
+            shared_executed: self.static_shared.saturating_add(self.dynamic_shared).cast_unsigned(),
+            graph_node: graph.node,
+            graph: graph.graph,
+            cluster: self.cluster,
+            source_graph: graph.source_graph,
+            source_node: graph.source_node,
+            ..KernelRecord::default()
+        }
+    }
+}
+
+impl Copy {
+    fn record(
+        &self,
+        at: Place,
+        graph: GraphPlace,
+        correlation: u32,
+        (start, end): (u64, u64),
+    ) -> CopyRecord {
+        CopyRecord {
+            kind: kind::COPY,
+            copy_kind: self.kind,
+            source: self.source,
+            target: self.target,
+            flags: self.is_async.into(),
+            bytes: self.bytes,
+            start,
+            end,
+            device: at.device,
+            context: at.context,
+            stream: at.stream,
+            correlation,
+            graph_node: graph.node,
+            graph: graph.graph,
+            copies: 1,
+            source_graph: graph.source_graph,
+            source_node: graph.source_node,
+            ..CopyRecord::default()
+        }
+    }
+}
+
+impl Set {
+    fn record(
+        &self,
+        at: Place,
+        graph: GraphPlace,
+        correlation: u32,
+        (start, end): (u64, u64),
+    ) -> SetRecord {
+        SetRecord {
+            kind: kind::SET,
+            value: self.value,
+            bytes: self.bytes,
+            start,
+            end,
+            device: at.device,
+            context: at.context,
+            stream: at.stream,
+            correlation,
+            memory_kind: DEVICE.into(),
+            graph_node: graph.node,
+            graph: graph.graph,
+            source_graph: graph.source_graph,
+            source_node: graph.source_node,
+            ..SetRecord::default()
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! From what devices do to the profiler's buffers: what is dropped, held back or turned round on the way.
+
+use crate::buffers::{Buffer, Buffers, Flush, Put};
+use crate::record::{KernelRecord, Record, Version};
+use crate::{clock, lock, settings, worker};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+/// Streams whose ids agree modulo this wait for each other.
+const LANES: usize = 4096;
+const LANES_A_DEVICE: usize = 256;
+
+/// How records come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    #[default]
+    AsTheyCome,
+    /// So many are kept, and come last first.
+    Reversed { window: usize },
+    /// So many are kept, and come in an order that this number makes.
+    Shuffled { window: usize, seed: u64 },
+    /// All are kept until they are flushed.
+    Held,
+}
+
+impl Order {
+    const fn window(self) -> Option<usize> {
+        match self {
+            Self::AsTheyCome => None,
+            Self::Reversed { window } | Self::Shuffled { window, .. } => Some(window),
+            Self::Held => Some(usize::MAX),
+        }
+    }
+}
+
+/// The way of records, and what the streams are at.
+pub(crate) struct Output {
+    /// When each stream is free.
+    lanes: [u64; LANES],
+    to_drop: u64,
+    written: u64,
+    order: Order,
+    kept: Vec<Vec<u8>>,
+    unfinished: Vec<KernelRecord>,
+    buffers: Buffers,
+    pub(crate) staging: worker::Staging,
+}
+
+static OUTPUT: Mutex<Output> = Mutex::new(Output {
+    lanes: [0; LANES],
+    to_drop: 0,
+    written: 0,
+    order: Order::AsTheyCome,
+    kept: Vec::new(),
+    unfinished: Vec::new(),
+    buffers: Buffers::new(),
+    staging: worker::Staging::new(),
+});
+
+/// Records that were lost, since the profiler last asked and ever.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static DROPPED_EVER: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn output() -> MutexGuard<'static, Output> {
+    lock(&OUTPUT)
+}
+
+/// Begins anew, with the buffers that there are.
+pub(crate) fn reset() {
+    let mut output = output();
+    output.lanes.fill(0);
+    output.written = 0;
+    output.to_drop = 0;
+    output.order = Order::AsTheyCome;
+    output.kept.clear();
+    output.unfinished.clear();
+    drop(output);
+    DROPPED.store(0, Relaxed);
+    DROPPED_EVER.store(0, Relaxed);
+}
+
+/// Forgets the buffers of a profiler that is gone.
+pub(crate) fn forget_buffers() {
+    let mut output = output();
+    output.buffers.forget();
+    output.kept.clear();
+    output.unfinished.clear();
+}
+
+/// Records that were written to buffers.
+pub(crate) fn written() -> u64 {
+    output().written
+}
+
+/// Records that were lost, for whoever has been told or not.
+pub(crate) fn dropped_ever() -> u64 {
+    DROPPED_EVER.load(Relaxed)
+}
+
+/// Records that were lost since this was last asked.
+pub(crate) fn take_dropped() -> u64 {
+    DROPPED.swap(0, Relaxed)
+}
+
+fn drop_record() {
+    DROPPED.fetch_add(1, Relaxed);
+    DROPPED_EVER.fetch_add(1, Relaxed);
+}
+
+impl Output {
+    /// Finds the time of something that takes so long on a stream, after what the stream is at.
+    #[inline]
+    pub(crate) fn occupy(&mut self, device: u32, stream: u32, gap: u64, nanos: u64) -> (u64, u64) {
+        let lane = self.lane(device, stream);
+        let start = clock::now().max(*lane) + gap;
+        *lane = start + nanos;
+        (start, start + nanos)
+    }
+
+    /// When a stream is free.
+    pub(crate) fn free_at(&mut self, device: u32, stream: u32) -> u64 {
+        *self.lane(device, stream)
+    }
+
+    /// When the streams of a device are free.
+    pub(crate) fn device_free_at(&self, device: u32) -> u64 {
+        let first = device as usize * LANES_A_DEVICE % LANES;
+        self.lanes[first..first + LANES_A_DEVICE].iter().copied().max().unwrap_or_default()
+    }
+
+    /// Lets a stream wait.
+    pub(crate) fn wait_until(&mut self, device: u32, stream: u32, then: u64) {
+        let lane = self.lane(device, stream);
+        *lane = then.max(*lane);
+    }
+
+    fn lane(&mut self, device: u32, stream: u32) -> &mut u64 {
+        let lane = stream as usize % LANES_A_DEVICE;
+        &mut self.lanes[(device as usize * LANES_A_DEVICE + lane) % LANES]
+    }
+
+    /// Puts a record into the buffer at hand.
+    #[inline]
+    pub(crate) fn put(&mut self, record: &[u8]) -> Put {
+        let put = self.buffers.put(record);
+        self.written += u64::from(matches!(put, Put::Written));
+        put
+    }
+
+    /// Keeps a kernel that does not end.
+    pub(crate) fn leave_unfinished(&mut self, kernel: KernelRecord) {
+        self.unfinished.push(kernel);
+    }
+}
+
+/// Loses the next records.
+pub(crate) fn drop_next(records: u64) {
+    output().to_drop += records;
+}
+
+/// Changes how records come, after those that were kept.
+pub(crate) fn set_order(order: Order) {
+    let kept = take_kept(&mut output());
+    output().order = order;
+    write_all(&kept);
+}
+
+/// Sends a record on its way. The lock goes with it, because the profiler may be called.
+#[inline]
+pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: R) {
+    let bytes = record.bytes(settings::version());
+    if output.to_drop > 0 {
+        output.to_drop -= 1;
+        drop_record();
+    } else if let Some(window) = output.order.window() {
+        output.kept.push(bytes.to_vec());
+        if output.kept.len() >= window {
+            let kept = take_kept(&mut output);
+            drop(output);
+            write_all(&kept);
+        }
+    } else {
+        hand_on(output, bytes);
+    }
+}
+
+/// Gives a record to the worker, or to the profiler.
+#[inline]
+fn hand_on(mut output: MutexGuard<'_, Output>, bytes: &[u8]) {
+    if settings::is_delivered_by_worker() {
+        worker::stage(output, bytes);
+    } else {
+        let put = output.put(bytes);
+        drop(output);
+        if !matches!(put, Put::Written) {
+            settle(put, bytes);
+        }
+    }
+}
+
+fn take_kept(output: &mut Output) -> Vec<Vec<u8>> {
+    let mut kept = std::mem::take(&mut output.kept);
+    match output.order {
+        Order::Reversed { .. } => kept.reverse(),
+        Order::Shuffled { seed, .. } => shuffle(&mut kept, seed),
+        Order::AsTheyCome | Order::Held => {}
+    }
+    kept
+}
+
+fn write_all(records: &[Vec<u8>]) {
+    for bytes in records {
+        hand_on(output(), bytes);
+    }
+}
+
+/// Sees to it that a record is written, or counted as lost.
+pub(crate) fn settle(mut put: Put, bytes: &[u8]) {
+    loop {
+        match put {
+            Put::Written => return,
+            Put::Full(buffer) => buffer.complete(),
+            Put::Missing => match Buffer::request(bytes.len()) {
+                Some(buffer) => output().buffers.add(buffer),
+                None => return drop_record(),
+            },
+        }
+        put = output().put(bytes);
+    }
+}
+
+/// Hands records over: those that were kept and, if forced, kernels that run still.
+pub(crate) fn flush(flush: Flush) {
+    let mut output = output();
+    let mut records = take_kept(&mut output);
+    if flush == Flush::Forced {
+        let version = settings::version();
+        let unfinished = std::mem::take(&mut output.unfinished);
+        records.extend(unfinished.iter().map(|kernel| kernel.bytes(version).to_vec()));
+    }
+    drop(output);
+    write_all(&records);
+    if settings::is_delivered_by_worker() {
+        worker::flush(flush);
+    } else {
+        hand_back(flush);
+    }
+}
+
+/// Hands the buffers back.
+pub(crate) fn hand_back(flush: Flush) {
+    let buffers = output().buffers.take(flush);
+    buffers.into_iter().for_each(Buffer::complete);
+}
+
+/// Lets the kernels end that do not.
+pub(crate) fn finish() {
+    let unfinished = std::mem::take(&mut output().unfinished);
+    let end = clock::now();
+    for kernel in unfinished {
+        let end = end.max(kernel.start + 1);
+        send(output(), KernelRecord { end, completed: end, ..kernel });
+    }
+}
+
+/// The size of the record at the start of these bytes, and its bytes.
+pub(crate) fn split_record(bytes: &[u8], version: Version) -> Option<(&[u8], &[u8])> {
+    bytes.split_at_checked(version.size_of(crate::record::kind_of(bytes))?)
+}
+
+/// Fisher and Yates, by a generator that is the same everywhere (xorshift64*).
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed | 1;
+    for last in (1..items.len()).rev() {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let random = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+        items.swap(last, random as usize % (last + 1));
+    }
+}

@@ -1,0 +1,221 @@
+//! Plays a script.
+
+use crate::api::{self, About, Api};
+use crate::buffers::Flush;
+use crate::context::{self, Context};
+use crate::ffi::Handle;
+use crate::graph::{self, Executable, Graph};
+use crate::name::Name;
+use crate::operation::{Copy, GraphPlace, Operation, Place, Work};
+use crate::output::{self, output};
+use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
+use crate::script::{Act, CallBy};
+use crate::wait::Wait;
+use crate::{activity, clock, lock, thread};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// The graphs of the script in force, by their names.
+#[derive(Default)]
+struct Graphs {
+    captured: HashMap<String, Handle<Graph>>,
+    executable: HashMap<String, Handle<Executable>>,
+}
+
+static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
+
+/// Forgets the graphs.
+pub(crate) fn reset() {
+    *lock(&GRAPHS) = Graphs::default();
+}
+
+/// Plays what is there; threads run beside it and are gone at the end.
+pub(crate) fn play(acts: &[Act]) {
+    let mut threads = Vec::new();
+    for act in acts {
+        if let Act::Thread { acts } = act {
+            let acts = Arc::clone(acts);
+            let builder = std::thread::Builder::new().name("replay-thread".to_owned());
+            threads.extend(builder.spawn(move || play(&acts)).ok());
+        } else {
+            play_one(act);
+        }
+    }
+    for thread in threads {
+        // A thread of a play cannot fail with anything that the script could mend.
+        drop(thread.join());
+    }
+}
+
+fn play_one(act: &Act) {
+    match act {
+        Act::Run { operation, at, by } => run(operation, *at, *by),
+        Act::SynchronizeStream { at } => wait(Wait::Stream, *at),
+        Act::SynchronizeDevice { at } => wait(Wait::Context, *at),
+        Act::Overhead { kind, nanos } => overhead(*kind, *nanos),
+        Act::Name { object_kind, object, name } => self::name(*object_kind, *object, name),
+        Act::Mark { name, domain, id, flags } => mark(name, domain.as_deref(), *id, *flags),
+        Act::CreateContext { device } => {
+            if let Some(context) = context::of_device(*device).get() {
+                context.created();
+            }
+        }
+        Act::PushExternal(external) => thread::push_external(*external),
+        Act::PopExternal { kind } => drop(thread::pop_external(*kind)),
+        Act::Capture { graph, operations, at } => capture(graph, operations, *at),
+        Act::Instantiate { graph, at } => {
+            instantiate(graph, *at);
+        }
+        Act::LaunchGraph { graph, at } => launch_graph(graph, *at),
+        Act::DropNext { records } => output::drop_next(*records),
+        Act::Order(order) => output::set_order(*order),
+        Act::Correlation { next } => api::set_next_correlation(*next),
+        Act::Finish => output::finish(),
+        Act::Flush { is_forced } => {
+            output::flush(if *is_forced { Flush::Forced } else { Flush::Records });
+        }
+        Act::Pass { nanos } => drop(clock::pass(*nanos)),
+        Act::Repeat { times, acts } => (0..*times).for_each(|_| play(acts)),
+        Act::Thread { acts } | Act::Part { acts, .. } => play(acts),
+    }
+}
+
+fn capture(name: &str, operations: &[Operation], at: Place) {
+    let about = about(at, None);
+    let mut graph = Handle::NULL;
+    api::call(&api::BEGIN_CAPTURE, about, |_| {
+        graph = Graph::begin(about.context);
+        0
+    });
+    for operation in operations {
+        api::call(api_of(&operation.work), about_work(&operation.work, about), |_| {
+            graph::add_node(graph, *operation, about.context);
+            0
+        });
+    }
+    api::call(&api::END_CAPTURE, about, |_| 0);
+    let mut graphs = lock(&GRAPHS);
+    graphs.captured.insert(name.to_owned(), graph);
+    graphs.executable.remove(name);
+}
+
+fn instantiate(name: &str, at: Place) -> Option<Handle<Executable>> {
+    let graph = *lock(&GRAPHS).captured.get(name)?;
+    let executable = graph::instantiate(graph, about(at, None));
+    lock(&GRAPHS).executable.insert(name.to_owned(), executable);
+    Some(executable)
+}
+
+/// Launches a graph, and instantiates it first where the script has not.
+fn launch_graph(name: &str, at: Place) {
+    let made = lock(&GRAPHS).executable.get(name).copied();
+    if let Some(executable) = made.or_else(|| instantiate(name, at)) {
+        graph::launch(executable, at, 0, about(at, None));
+    }
+}
+
+/// The acts of a part, wherever in the script it is.
+pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
+    acts.iter().find_map(|act| match act {
+        Act::Part { name: this, acts } if this == name => Some(&acts[..]),
+        Act::Part { acts, .. } | Act::Repeat { acts, .. } | Act::Thread { acts } => {
+            part(acts, name)
+        }
+        _ => None,
+    })
+}
+
+fn context_of(at: Place) -> Handle<Context> {
+    context::of_device(at.device)
+}
+
+fn about(at: Place, correlation: Option<u32>) -> About {
+    context::ensure_current(at.device);
+    About { is_by_runtime: api::is_runtime_called(), correlation, ..About::context(context_of(at)) }
+}
+
+fn about_work(work: &Work, about: About) -> About {
+    let symbol = if let Work::Kernel(kernel) = work { kernel.name.address() } else { 0 };
+    About { symbol, ..about }
+}
+
+/// The function that a program calls for this.
+fn api_of(work: &Work) -> &'static Api {
+    match work {
+        Work::Kernel(_) => &api::LAUNCH_KERNEL,
+        Work::Set(_) if api::is_runtime_called() => &api::SET_BYTES_ASYNC,
+        Work::Set(_) => &api::SET_WORDS_ASYNC,
+        Work::Copy(Copy { is_async: true, .. }) if api::is_runtime_called() => &api::COPY_ASYNC,
+        Work::Copy(_) if api::is_runtime_called() => &api::COPY,
+        Work::Copy(copy) => match (copy.kind, copy.is_async) {
+            (1, true) => &api::COPY_TO_DEVICE_ASYNC,
+            (1, false) => &api::COPY_TO_DEVICE,
+            (2, true) => &api::COPY_TO_HOST_ASYNC,
+            (2, false) => &api::COPY_TO_HOST,
+            (_, true) => &api::COPY_ON_DEVICE_ASYNC,
+            (_, false) => &api::COPY_ON_DEVICE,
+        },
+    }
+}
+
+fn run(operation: &Operation, at: Place, by: CallBy) {
+    let correlation = match by {
+        CallBy::Nothing { correlation } => {
+            operation.run(at, GraphPlace::default(), correlation);
+            return;
+        }
+        CallBy::CallAs { correlation } => Some(correlation),
+        CallBy::Call => None,
+    };
+    let about = about_work(&operation.work, about(at, correlation));
+    api::call(api_of(&operation.work), about, |correlation| {
+        operation.run(at, GraphPlace::default(), correlation);
+        0
+    });
+}
+
+fn wait(wait: Wait, at: Place) {
+    wait.run(at, 0, about(at, None));
+}
+
+fn overhead(kind_of_overhead: u32, nanos: u64) {
+    let start = clock::pass(nanos);
+    if activity::is_enabled(kind::OVERHEAD) {
+        let record = OverheadRecord {
+            kind: kind::OVERHEAD,
+            kind_of_overhead,
+            object_kind: 2,
+            object: [std::process::id(), thread::id(), 0],
+            start,
+            end: start + nanos,
+            correlation: api::next_correlation().saturating_sub(1),
+            ..OverheadRecord::default()
+        };
+        output::send(output(), record);
+    }
+}
+
+fn name(object_kind: u32, object: [u32; 3], name: &str) {
+    if activity::is_enabled(kind::NAME) {
+        let name = Name::of(name).address();
+        let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
+        output::send(output(), record);
+    }
+}
+
+fn mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
+    if activity::is_enabled(kind::MARKER) {
+        let record = MarkerRecord {
+            kind: kind::MARKER,
+            flags,
+            timestamp: clock::now(),
+            id,
+            object_kind: 2,
+            object: [std::process::id(), thread::id(), 0],
+            padding: 0,
+            name: Name::of(name).address(),
+            domain: domain.map_or(0, |domain| Name::of(domain).address()),
+        };
+        output::send(output(), record);
+    }
+}

@@ -1,0 +1,356 @@
+//! Activity records as libcupti lays them out: every field at its offset, no gaps, the newest version's
+//! fields last. An older library's record is the start of the newest one's.
+
+#![expect(unsafe_code, reason = "a record is bytes to whoever reads it")]
+
+/// What a record is about: `CUpti_ActivityKind`.
+pub(crate) mod kind {
+    pub(crate) const COPY: u32 = 1;
+    pub(crate) const SET: u32 = 2;
+    pub(crate) const KERNEL: u32 = 3;
+    pub(crate) const DRIVER: u32 = 4;
+    pub(crate) const RUNTIME: u32 = 5;
+    pub(crate) const DEVICE: u32 = 8;
+    pub(crate) const CONTEXT: u32 = 9;
+    pub(crate) const CONCURRENT_KERNEL: u32 = 10;
+    pub(crate) const NAME: u32 = 11;
+    pub(crate) const MARKER: u32 = 12;
+    pub(crate) const OVERHEAD: u32 = 17;
+    pub(crate) const SYNCHRONIZATION: u32 = 38;
+    pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
+    pub(crate) const GRAPH_TRACE: u32 = 51;
+}
+
+/// The library that is played, as `cuptiGetVersion` numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(pub u32);
+
+impl Version {
+    /// The libraries whose layouts were read: CUDA 12.8, 12.9, 13.0 and 13.5.
+    pub(crate) const KNOWN: [u32; 4] = [26, 28, 130_001, 130_500];
+
+    /// Bytes of a record of this kind; none of kinds that are not played.
+    #[inline]
+    pub(crate) const fn size_of(self, kind: u32) -> Option<usize> {
+        let is_13 = self.0 >= 130_000;
+        let is_13_5 = self.0 >= 130_500;
+        Some(match kind {
+            kind::KERNEL | kind::CONCURRENT_KERNEL if is_13_5 => 248,
+            kind::KERNEL | kind::CONCURRENT_KERNEL if is_13 => 216,
+            kind::KERNEL | kind::CONCURRENT_KERNEL => 208,
+            kind::COPY if is_13_5 => 112,
+            kind::COPY => 96,
+            kind::SET if is_13_5 => 104,
+            kind::SET => 88,
+            kind::DRIVER | kind::RUNTIME => 40,
+            kind::DEVICE if is_13_5 => 192,
+            kind::DEVICE => 184,
+            kind::CONTEXT if is_13_5 => 40,
+            kind::CONTEXT | kind::NAME => 32,
+            kind::MARKER | kind::OVERHEAD | kind::SYNCHRONIZATION | kind::GRAPH_TRACE => 56,
+            kind::EXTERNAL_CORRELATION => 24,
+            _ => return None,
+        })
+    }
+}
+
+/// A record of the newest layout.
+///
+/// # Safety
+///
+/// It is `repr(C)`, has no padding, and begins with its kind.
+pub(crate) unsafe trait Record: Copy {
+    fn kind(&self) -> u32;
+
+    /// The record as this version has it.
+    #[inline]
+    fn bytes(&self, version: Version) -> &[u8] {
+        let size = version.size_of(self.kind()).unwrap_or_default().min(size_of::<Self>());
+        // SAFETY: the trait promises that all bytes are initialised; they are no more than it has.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size) }
+    }
+}
+
+/// The kind of the record that these bytes begin with.
+pub(crate) fn kind_of(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
+}
+
+macro_rules! records {
+    ($(
+        $(#[$meta:meta])*
+        struct $name:ident($size:literal) {
+            $($field:ident: $type:ty = $offset:literal,)*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct $name {
+            $(pub $field: $type,)*
+        }
+        const _: () = {
+            $(assert!(std::mem::offset_of!($name, $field) == $offset);)*
+            assert!(size_of::<$name>() == $size);
+            assert!(0 $(+ size_of::<$type>())* == $size, "there is padding that is not a field");
+        };
+        // SAFETY: the assertions above; every record begins with `kind`.
+        unsafe impl Record for $name {
+            fn kind(&self) -> u32 {
+                self.kind
+            }
+        }
+    )*};
+}
+
+records! {
+    /// A kernel.
+    struct KernelRecord(248) {
+        kind: u32 = 0,
+        cache_config: u8 = 4,
+        shared_memory_config: u8 = 5,
+        registers: u16 = 6,
+        partitioned_requested: u32 = 8,
+        partitioned_executed: u32 = 12,
+        start: u64 = 16,
+        end: u64 = 24,
+        completed: u64 = 32,
+        device: u32 = 40,
+        context: u32 = 44,
+        stream: u32 = 48,
+        grid: [i32; 3] = 52,
+        block: [i32; 3] = 64,
+        static_shared: i32 = 76,
+        dynamic_shared: i32 = 80,
+        local_per_thread: u32 = 84,
+        local_total: u32 = 88,
+        correlation: u32 = 92,
+        grid_id: i64 = 96,
+        name: usize = 104,
+        reserved: usize = 112,
+        queued: u64 = 120,
+        submitted: u64 = 128,
+        launch_type: u8 = 136,
+        is_carveout_requested: u8 = 137,
+        carveout: u8 = 138,
+        padding: u8 = 139,
+        shared_executed: u32 = 140,
+        graph_node: u64 = 144,
+        shared_limit: u32 = 152,
+        graph: u32 = 156,
+        access_policy: usize = 160,
+        channel: u32 = 168,
+        channel_type: u32 = 172,
+        cluster: [u32; 3] = 176,
+        cluster_policy: u32 = 188,
+        local_total_wide: u64 = 192,
+        cluster_potential: u32 = 200,
+        clusters_active: u32 = 204,
+        is_device_launched: u8 = 208,
+        padding3: [u8; 7] = 209,
+        priority: i32 = 216,
+        padding4: u32 = 220,
+        execution_model: u32 = 224,
+        padding5: u32 = 228,
+        source_graph: u32 = 232,
+        padding6: u32 = 236,
+        source_node: u64 = 240,
+    }
+
+    /// A copy of memory.
+    struct CopyRecord(112) {
+        kind: u32 = 0,
+        copy_kind: u8 = 4,
+        source: u8 = 5,
+        target: u8 = 6,
+        flags: u8 = 7,
+        bytes: u64 = 8,
+        start: u64 = 16,
+        end: u64 = 24,
+        device: u32 = 32,
+        context: u32 = 36,
+        stream: u32 = 40,
+        correlation: u32 = 44,
+        runtime_correlation: u32 = 48,
+        padding: u32 = 52,
+        reserved: usize = 56,
+        graph_node: u64 = 64,
+        graph: u32 = 72,
+        channel: u32 = 76,
+        channel_type: u32 = 80,
+        is_device_launched: u8 = 84,
+        padding2: [u8; 3] = 85,
+        copies: u64 = 88,
+        source_graph: u32 = 96,
+        padding3: u32 = 100,
+        source_node: u64 = 104,
+    }
+
+    /// Memory that is set to a value.
+    struct SetRecord(104) {
+        kind: u32 = 0,
+        value: u32 = 4,
+        bytes: u64 = 8,
+        start: u64 = 16,
+        end: u64 = 24,
+        device: u32 = 32,
+        context: u32 = 36,
+        stream: u32 = 40,
+        correlation: u32 = 44,
+        flags: u16 = 48,
+        memory_kind: u16 = 50,
+        padding: u32 = 52,
+        reserved: usize = 56,
+        graph_node: u64 = 64,
+        graph: u32 = 72,
+        channel: u32 = 76,
+        channel_type: u32 = 80,
+        is_device_launched: u8 = 84,
+        padding2: [u8; 3] = 85,
+        source_graph: u32 = 88,
+        padding3: u32 = 92,
+        source_node: u64 = 96,
+    }
+
+    /// A wait of the host or of a stream.
+    struct SynchronizationRecord(56) {
+        kind: u32 = 0,
+        kind_of_wait: u32 = 4,
+        start: u64 = 8,
+        end: u64 = 16,
+        correlation: u32 = 24,
+        context: u32 = 28,
+        stream: u32 = 32,
+        event: u32 = 36,
+        event_sync: u64 = 40,
+        code: u32 = 48,
+        padding: u32 = 52,
+    }
+
+    /// Time that the driver or libcupti took for itself.
+    struct OverheadRecord(56) {
+        kind: u32 = 0,
+        kind_of_overhead: u32 = 4,
+        object_kind: u32 = 8,
+        object: [u32; 3] = 12,
+        start: u64 = 24,
+        end: u64 = 32,
+        correlation: u32 = 40,
+        reserved: u32 = 44,
+        data: usize = 48,
+    }
+
+    /// A call of the driver's or the runtime's.
+    struct ApiRecord(40) {
+        kind: u32 = 0,
+        cbid: u32 = 4,
+        start: u64 = 8,
+        end: u64 = 16,
+        process: u32 = 24,
+        thread: u32 = 28,
+        correlation: u32 = 32,
+        code: u32 = 36,
+    }
+
+    /// Whose call it is, in the words of whoever pushed the id.
+    struct ExternalRecord(24) {
+        kind: u32 = 0,
+        external_kind: u32 = 4,
+        external: u64 = 8,
+        correlation: u32 = 16,
+        reserved: u32 = 20,
+    }
+
+    /// A mark.
+    struct MarkerRecord(56) {
+        kind: u32 = 0,
+        flags: u32 = 4,
+        timestamp: u64 = 8,
+        id: u32 = 16,
+        object_kind: u32 = 20,
+        object: [u32; 3] = 24,
+        padding: u32 = 36,
+        name: usize = 40,
+        domain: usize = 48,
+    }
+
+    /// A launch of a graph, as a whole.
+    struct GraphRecord(56) {
+        kind: u32 = 0,
+        correlation: u32 = 4,
+        start: u64 = 8,
+        end: u64 = 16,
+        device: u32 = 24,
+        graph: u32 = 28,
+        context: u32 = 32,
+        stream: u32 = 36,
+        reserved: usize = 40,
+        end_device: u32 = 48,
+        end_context: u32 = 52,
+    }
+
+    /// A device.
+    struct DeviceRecord(192) {
+        kind: u32 = 0,
+        flags: u32 = 4,
+        memory_bandwidth: u64 = 8,
+        memory: u64 = 16,
+        constant_memory: u32 = 24,
+        l2_cache: u32 = 28,
+        threads_per_warp: u32 = 32,
+        clock: u32 = 36,
+        copy_engines: u32 = 40,
+        multiprocessors: u32 = 44,
+        ipc: u32 = 48,
+        warps_per_multiprocessor: u32 = 52,
+        blocks_per_multiprocessor: u32 = 56,
+        shared_per_multiprocessor: u32 = 60,
+        registers_per_multiprocessor: u32 = 64,
+        registers_per_block: u32 = 68,
+        shared_per_block: u32 = 72,
+        threads_per_block: u32 = 76,
+        block: [u32; 3] = 80,
+        grid: [u32; 3] = 92,
+        major: u32 = 104,
+        minor: u32 = 108,
+        id: u32 = 112,
+        has_ecc: u32 = 116,
+        uuid: [u8; 16] = 120,
+        name: usize = 136,
+        is_visible: u8 = 144,
+        is_mig: u8 = 145,
+        reserved: [u8; 6] = 146,
+        gpu_instance: u32 = 152,
+        compute_instance: u32 = 156,
+        mig_uuid: [u8; 16] = 160,
+        is_numa: u32 = 176,
+        numa: u32 = 180,
+        texture_clusters: u32 = 184,
+        reserved0: u32 = 188,
+    }
+
+    /// A context.
+    struct ContextRecord(40) {
+        kind: u32 = 0,
+        context: u32 = 4,
+        device: u32 = 8,
+        api: u16 = 12,
+        null_stream: u16 = 14,
+        parent: u32 = 16,
+        is_green: u8 = 20,
+        padding: u8 = 21,
+        multiprocessors: u16 = 22,
+        cig_mode: u32 = 24,
+        padding2: u32 = 28,
+        process: u64 = 32,
+    }
+
+    /// The name of a device, context, stream or thread.
+    struct NameRecord(32) {
+        kind: u32 = 0,
+        object_kind: u32 = 4,
+        object: [u32; 3] = 8,
+        padding: u32 = 20,
+        name: usize = 24,
+    }
+}

@@ -1,0 +1,55 @@
+//! Scripts: what the machine is and what it does. The crate's page tells how they are written.
+
+mod line;
+mod parse;
+
+use crate::operation::{Operation, Place};
+use crate::output::Order;
+use crate::settings::Settings;
+use crate::thread::External;
+pub(crate) use parse::DEFAULT_NANOS;
+use std::sync::Arc;
+
+/// A script.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    pub settings: Settings,
+    pub acts: Vec<Act>,
+}
+
+/// How an operation is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallBy {
+    /// By a call, with the next correlation id.
+    Call,
+    /// By a call with this id.
+    CallAs { correlation: u32 },
+    /// By none that anybody could see: a record with an id that no call had.
+    Nothing { correlation: u32 },
+}
+
+/// Something that a script says.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Run { operation: Operation, at: Place, by: CallBy },
+    SynchronizeStream { at: Place },
+    SynchronizeDevice { at: Place },
+    Overhead { kind: u32, nanos: u64 },
+    Name { object_kind: u32, object: [u32; 3], name: String },
+    Mark { name: String, domain: Option<String>, id: u32, flags: u32 },
+    CreateContext { device: u32 },
+    PushExternal(External),
+    PopExternal { kind: u32 },
+    Capture { graph: String, operations: Vec<Operation>, at: Place },
+    Instantiate { graph: String, at: Place },
+    LaunchGraph { graph: String, at: Place },
+    DropNext { records: u64 },
+    Order(Order),
+    Correlation { next: u32 },
+    Finish,
+    Flush { is_forced: bool },
+    Pass { nanos: u64 },
+    Repeat { times: u64, acts: Arc<[Act]> },
+    Thread { acts: Arc<[Act]> },
+    Part { name: String, acts: Arc<[Act]> },
+}

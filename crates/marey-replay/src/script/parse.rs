@@ -1,0 +1,387 @@
+//! From a text to a script.
+
+use super::line::{Line, ScriptError};
+use super::{Act, CallBy, Script};
+use crate::clock::Clock;
+use crate::context::{DEFAULT_STREAM, MOST_DEVICES};
+use crate::device::Device;
+use crate::name::Name;
+use crate::operation::{Copy, Fate, Kernel, Operation, Place, Set, Work};
+use crate::output::Order;
+use crate::record::Version;
+use crate::settings::Settings;
+use crate::site::Failure;
+use crate::thread::External;
+
+type Result<T> = std::result::Result<T, ScriptError>;
+
+/// Nanoseconds that things take where the script does not say.
+pub(crate) const DEFAULT_NANOS: u64 = 1_000;
+
+impl Script {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let mut lines = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            lines.extend(Line::parse(index + 1, line)?);
+        }
+        let mut parser = Parser { lines: lines.into_iter(), declares_devices: false };
+        let mut script = Self::default();
+        while let Some(mut line) = parser.lines.next() {
+            if !parser.setting(&mut line, &mut script.settings)? {
+                script.acts.push(parser.act(line)?);
+            }
+        }
+        Ok(script)
+    }
+}
+
+struct Parser {
+    lines: std::vec::IntoIter<Line>,
+    declares_devices: bool,
+}
+
+impl Parser {
+    /// Reads a setting; false if the line is none, which then is as new.
+    fn setting(&mut self, line: &mut Line, settings: &mut Settings) -> Result<bool> {
+        let start = line.clone();
+        match line.need("a word")?.as_str() {
+            "version" => {
+                settings.version = line.number("the version")?;
+                if !Version::KNOWN.contains(&settings.version) {
+                    return Err(line.error(format!("the version is none of {:?}", Version::KNOWN)));
+                }
+            }
+            "driver" => settings.driver_version = line.number("the driver's version")?,
+            "delivery" => {
+                settings.is_delivered_by_worker =
+                    one_of(line, "the delivery", &[("inline", false), ("worker", true)])?;
+            }
+            "clock" => settings.clock = clock(line)?,
+            "devices" => {
+                let count: usize = line.number("the number of devices")?;
+                settings.devices = vec![Device::default(); count.min(MOST_DEVICES)];
+            }
+            "device" => {
+                if !self.declares_devices {
+                    self.declares_devices = true;
+                    settings.devices.clear();
+                }
+                if settings.devices.len() == MOST_DEVICES {
+                    return Err(line.error(format!("there are more than {MOST_DEVICES} devices")));
+                }
+                settings.devices.push(device(line)?);
+            }
+            "kernel" => {
+                let name = line.need("the kernel's name")?;
+                let (operation, _, _) =
+                    operation(line, Work::Kernel(Kernel::named(Name::of(&name))))?;
+                if let Work::Kernel(kernel) = operation.work {
+                    settings.kernels.push((name, kernel, operation.nanos));
+                }
+            }
+            "fail" => {
+                let function = line.need("the function")?;
+                let code = line.number("the code")?;
+                let at = match line.word().as_deref() {
+                    Some("at") => Some(line.number("the call")?),
+                    None => None,
+                    Some(word) => return Err(line.error(format!("{word:?} is not \"at\""))),
+                };
+                settings.failures.push(Failure { function, code, at });
+            }
+            "call" => settings.call_nanos = line.number("the time of a call")?,
+            "api" => {
+                settings.is_runtime_called =
+                    one_of(line, "the interface", &[("driver", false), ("runtime", true)])?;
+            }
+            _ => {
+                *line = start;
+                return Ok(false);
+            }
+        }
+        line.end()?;
+        Ok(true)
+    }
+
+    fn act(&mut self, mut line: Line) -> Result<Act> {
+        let is_block = line.opens_block();
+        let verb = line.need("a word")?;
+        if is_block {
+            return self.block(&verb, line);
+        }
+        let act = match verb.as_str() {
+            "launch" | "copy" | "set" => {
+                let work = work(&verb, &mut line)?;
+                let (operation, at, by) = operation(&mut line, work)?;
+                Act::Run { operation, at, by }
+            }
+            "synchronize" => {
+                let target = line.need("what to wait for")?;
+                let at = place(&mut line)?;
+                match target.as_str() {
+                    "stream" => Act::SynchronizeStream { at },
+                    "device" => Act::SynchronizeDevice { at },
+                    _ => return Err(line.error("only a stream or a device is waited for")),
+                }
+            }
+            "overhead" => Act::Overhead {
+                kind: overhead(&mut line)?,
+                nanos: line.number("the overhead's time")?,
+            },
+            "name" => name(&mut line)?,
+            "mark" => mark(&mut line)?,
+            "context" => Act::CreateContext { device: line.number("the device")? },
+            "push" => Act::PushExternal(External {
+                kind: line.number("the kind of id")?,
+                id: line.number("the id")?,
+            }),
+            "pop" => Act::PopExternal { kind: line.number("the kind of id")? },
+            "instantiate" => {
+                Act::Instantiate { graph: line.need("the graph")?, at: place(&mut line)? }
+            }
+            "graph" => Act::LaunchGraph { graph: line.need("the graph")?, at: place(&mut line)? },
+            "drop" => Act::DropNext { records: line.number("the number of records")? },
+            "order" => Act::Order(order(&mut line)?),
+            "correlation" => Act::Correlation { next: line.number("the correlation id")? },
+            "finish" => Act::Finish,
+            "flush" => Act::Flush { is_forced: flag(&mut line, "forced")? },
+            "pass" => Act::Pass { nanos: line.number("the time")? },
+            _ => return Err(line.error(format!("{verb:?} is nothing that can be played"))),
+        };
+        line.end()?;
+        Ok(act)
+    }
+
+    fn block(&mut self, verb: &str, mut line: Line) -> Result<Act> {
+        match verb {
+            "repeat" => {
+                let times = line.number("the number of times")?;
+                Ok(Act::Repeat { times, acts: self.acts(line)?.into() })
+            }
+            "thread" => Ok(Act::Thread { acts: self.acts(line)?.into() }),
+            "part" => {
+                let name = line.need("the part's name")?;
+                Ok(Act::Part { name, acts: self.acts(line)?.into() })
+            }
+            "capture" => {
+                let graph = line.need("the graph")?;
+                let at = place(&mut line)?;
+                let opening = line.clone();
+                let mut operations = Vec::new();
+                for act in self.acts(line)? {
+                    let Act::Run { operation, .. } = act else {
+                        return Err(opening.error("only operations can be captured"));
+                    };
+                    operations.push(operation);
+                }
+                Ok(Act::Capture { graph, operations, at })
+            }
+            _ => Err(line.error(format!("{verb:?} is no block"))),
+        }
+    }
+
+    fn acts(&mut self, mut opening: Line) -> Result<Vec<Act>> {
+        opening.end()?;
+        let mut acts = Vec::new();
+        while let Some(line) = self.lines.next() {
+            if line.closes_block() {
+                return Ok(acts);
+            }
+            acts.push(self.act(line)?);
+        }
+        Err(opening.error("the block is not closed"))
+    }
+}
+
+fn one_of<T: std::marker::Copy>(line: &mut Line, what: &str, known: &[(&str, T)]) -> Result<T> {
+    let word = line.need(what)?;
+    let found = known.iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        line.error(format!("{what} is {word:?}, which is none of {names:?}"))
+    })
+}
+
+fn flag(line: &mut Line, name: &str) -> Result<bool> {
+    match line.word() {
+        None => Ok(false),
+        Some(word) if word == name => Ok(true),
+        Some(word) => Err(line.error(format!("{word:?} is not {name:?}"))),
+    }
+}
+
+fn clock(line: &mut Line) -> Result<Clock> {
+    let is_real = one_of(line, "the clock", &[("virtual", false), ("real", true)])?;
+    let (mut start_nanos, mut offset_nanos, mut drift_parts_per_million) = (1_000_000_000, 0, 0);
+    while let Some(option) = line.word() {
+        match option.as_str() {
+            "start" if !is_real => start_nanos = line.number("the start")?,
+            "offset" if is_real => offset_nanos = line.number("the offset")?,
+            "drift" if is_real => drift_parts_per_million = line.number("the drift")?,
+            _ => return Err(line.error(format!("this clock has no {option:?}"))),
+        }
+    }
+    Ok(if is_real {
+        Clock::Real { offset_nanos, drift_parts_per_million }
+    } else {
+        Clock::Virtual { start_nanos }
+    })
+}
+
+fn device(line: &mut Line) -> Result<Device> {
+    let mut device = Device { name: line.need("the device's name")?, ..Device::default() };
+    while let Some(option) = line.word() {
+        match option.as_str() {
+            "arch" => device.arch = line.number(&option)?,
+            "sms" => device.multiprocessors = line.number(&option)?,
+            "clock" => device.clock_khz = line.number(&option)?,
+            "memory-clock" => device.memory_clock_khz = line.number(&option)?,
+            "bus" => device.bus_width_bits = line.number(&option)?,
+            "memory" => device.memory_bytes = line.number(&option)?,
+            "l2" => device.l2_bytes = line.number(&option)?,
+            _ => return Err(line.error(format!("a device has no {option:?}"))),
+        }
+    }
+    Ok(device)
+}
+
+fn work(verb: &str, line: &mut Line) -> Result<Work> {
+    Ok(match verb {
+        "launch" => Work::Kernel(Kernel::named(Name::of(&line.need("the kernel")?))),
+        "copy" => {
+            let kinds = [("to-device", 1), ("to-host", 2), ("on-device", 8)];
+            let kind: u8 = one_of(line, "the kind of copy", &kinds)?;
+            let bytes = line.number("the bytes")?;
+            Work::Copy(match kind {
+                1 => Copy::to_device(bytes, true),
+                2 => Copy::to_host(bytes, true),
+                _ => Copy::on_device(bytes, true),
+            })
+        }
+        _ => Work::Set(Set { bytes: line.number("the bytes")?, value: 0 }),
+    })
+}
+
+/// Reads what is said of an operation, up to the end of the line.
+fn operation(line: &mut Line, work: Work) -> Result<(Operation, Place, CallBy)> {
+    let mut operation = Operation::new(work, DEFAULT_NANOS);
+    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+    let mut by = CallBy::Call;
+    while let Some(option) = line.word() {
+        if place_option(&option, line, &mut at)? || work_option(&option, line, &mut operation.work)?
+        {
+            continue;
+        }
+        match option.as_str() {
+            "duration" => operation.nanos = line.number(&option)?,
+            "gap" => operation.gap_nanos = line.number(&option)?,
+            "correlation" => by = CallBy::CallAs { correlation: line.number(&option)? },
+            "uncalled" => by = CallBy::Nothing { correlation: line.number(&option)? },
+            "unrecorded" => operation.fate = Fate::Unrecorded,
+            "unfinished" if matches!(work, Work::Kernel(_)) => operation.fate = Fate::Unfinished,
+            _ => return Err(line.error(format!("it has no {option:?}"))),
+        }
+    }
+    Ok((operation, with_context(at), by))
+}
+
+fn work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<bool> {
+    match (work, option) {
+        (Work::Kernel(kernel), "grid") => kernel.grid = line.extent(option, 1)?,
+        (Work::Kernel(kernel), "block") => kernel.block = line.extent(option, 1)?,
+        (Work::Kernel(kernel), "cluster") => kernel.cluster = line.extent(option, 1)?,
+        (Work::Kernel(kernel), "registers") => kernel.registers = line.number(option)?,
+        (Work::Kernel(kernel), "shared") => kernel.dynamic_shared = line.number(option)?,
+        (Work::Kernel(kernel), "static-shared") => kernel.static_shared = line.number(option)?,
+        (Work::Kernel(kernel), "local") => kernel.local = line.number(option)?,
+        (Work::Copy(copy), "blocking") => copy.is_async = false,
+        (Work::Copy(copy), "from") => copy.source = memory(line)?,
+        (Work::Copy(copy), "to") => copy.target = memory(line)?,
+        (Work::Set(set), "value") => set.value = line.number(option)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// `CUpti_ActivityMemoryKind`.
+fn memory(line: &mut Line) -> Result<u8> {
+    let kinds = [("pageable", 1), ("pinned", 2), ("device", 3), ("array", 4), ("managed", 5)];
+    one_of(line, "the memory", &kinds)
+}
+
+fn place_option(option: &str, line: &mut Line, at: &mut Place) -> Result<bool> {
+    match option {
+        "stream" => at.stream = line.number(option)?,
+        "device" => at.device = line.number(option)?,
+        "context" => at.context = line.number(option)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn place(line: &mut Line) -> Result<Place> {
+    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+    while let Some(option) = line.word() {
+        if !place_option(&option, line, &mut at)? {
+            return Err(line.error(format!("a place has no {option:?}")));
+        }
+    }
+    Ok(with_context(at))
+}
+
+/// The device's context, where none was named.
+const fn with_context(at: Place) -> Place {
+    Place { context: if at.context == 0 { at.device + 1 } else { at.context }, ..at }
+}
+
+/// `CUpti_ActivityOverheadKind`.
+fn overhead(line: &mut Line) -> Result<u32> {
+    let kinds = [
+        ("compiler", 1),
+        ("buffer-flush", 1 << 16),
+        ("instrumentation", 2 << 16),
+        ("resource", 3 << 16),
+        ("module-loading", 4 << 16),
+        ("function-loading", 5 << 16),
+        ("command-buffer-full", 6 << 16),
+        ("buffer-request", 7 << 16),
+    ];
+    one_of(line, "the overhead", &kinds)
+}
+
+fn name(line: &mut Line) -> Result<Act> {
+    let object_kind =
+        one_of(line, "what is named", &[("device", 3), ("context", 4), ("stream", 5)])?;
+    // Of a device, its context, and the context's stream.
+    let mut object = [0, 1, DEFAULT_STREAM];
+    object[object_kind as usize - 3] = line.number("its number")?;
+    Ok(Act::Name { object_kind, object, name: line.need("the name")? })
+}
+
+fn mark(line: &mut Line) -> Result<Act> {
+    let name = line.need("the mark's name")?;
+    let (mut domain, mut id, mut flags) = (None, 0, 1);
+    while let Some(option) = line.word() {
+        match option.as_str() {
+            "domain" => domain = Some(line.need("the domain")?),
+            "id" => id = line.number("the id")?,
+            "start" => flags = 2,
+            "end" => flags = 4,
+            _ => return Err(line.error(format!("a mark has no {option:?}"))),
+        }
+    }
+    Ok(Act::Mark { name, domain, id, flags })
+}
+
+fn order(line: &mut Line) -> Result<Order> {
+    Ok(match line.need("the order")?.as_str() {
+        "as-they-come" => Order::AsTheyCome,
+        "held" => Order::Held,
+        "reversed" => Order::Reversed { window: line.number("the number of records")? },
+        "shuffled" => Order::Shuffled {
+            window: line.number("the number of records")?,
+            seed: line.number("the seed")?,
+        },
+        order => return Err(line.error(format!("{order:?} is no order"))),
+    })
+}

@@ -1,0 +1,111 @@
+//! What a script says about the machine, before anything is played.
+
+use crate::clock::{self, Clock};
+use crate::device::Device;
+use crate::operation::Kernel;
+use crate::record::Version;
+use crate::script::Script;
+use crate::site::{self, Failure};
+use crate::{api, context, graph, lock, output, play, thread, worker};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once};
+
+/// The machine that is played.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub version: u32,
+    pub driver_version: i32,
+    pub is_delivered_by_worker: bool,
+    pub clock: Clock,
+    pub devices: Vec<Device>,
+    /// Kernels that programs launch by the driver, by their names.
+    pub kernels: Vec<(String, Kernel, u64)>,
+    pub failures: Vec<Failure>,
+    /// Host time that a call takes.
+    pub call_nanos: u64,
+    /// Whether scripted calls go through the runtime, as torch's do.
+    pub is_runtime_called: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            version: 130_001,
+            driver_version: 13_000,
+            is_delivered_by_worker: false,
+            clock: Clock::Virtual { start_nanos: 1_000_000_000 },
+            devices: vec![Device::default()],
+            kernels: Vec::new(),
+            failures: Vec::new(),
+            call_nanos: 1_000,
+            is_runtime_called: false,
+        }
+    }
+}
+
+static SCRIPT: Mutex<Option<Arc<Script>>> = Mutex::new(None);
+static VERSION: AtomicU32 = AtomicU32::new(130_001);
+static IS_DELIVERED_BY_WORKER: AtomicBool = AtomicBool::new(false);
+static ONCE: Once = Once::new();
+
+#[inline]
+pub(crate) fn version() -> Version {
+    Version(VERSION.load(Ordering::Relaxed))
+}
+
+#[inline]
+pub(crate) fn is_delivered_by_worker() -> bool {
+    IS_DELIVERED_BY_WORKER.load(Ordering::Relaxed)
+}
+
+/// The script in force.
+pub(crate) fn script() -> Arc<Script> {
+    ensure_loaded();
+    Arc::clone(lock(&SCRIPT).get_or_insert_default())
+}
+
+/// Loads the script that the environment names, unless one was loaded before.
+pub(crate) fn ensure_loaded() {
+    ONCE.call_once(|| {
+        let script = std::env::var_os("MAREY_REPLAY").map_or_else(
+            || Ok(Script::default()),
+            |path| {
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                Script::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+            },
+        );
+        apply(script.unwrap_or_else(|error| {
+            eprintln!("marey-replay: {error}; every call fails");
+            let fail = Failure { function: "*".to_owned(), code: 999, at: None };
+            let settings = Settings { failures: vec![fail], ..Settings::default() };
+            Script { settings, ..Script::default() }
+        }));
+    });
+}
+
+/// Puts a script in force: the machine is as new, with whoever has subscribed.
+pub(crate) fn load(script: Script) {
+    ONCE.call_once(|| {});
+    worker::stop();
+    apply(script);
+}
+
+fn apply(script: Script) {
+    let settings = &script.settings;
+    VERSION.store(settings.version, Ordering::Relaxed);
+    IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
+    clock::set(settings.clock, settings.call_nanos);
+    api::set(settings.is_runtime_called);
+    context::set_devices(&settings.devices);
+    graph::reset();
+    play::reset();
+    site::reset(settings.failures.clone());
+    thread::reset();
+    output::reset();
+    let needs_worker = settings.is_delivered_by_worker;
+    *lock(&SCRIPT) = Some(Arc::new(script));
+    if needs_worker {
+        worker::ensure_running();
+    }
+}

@@ -1,0 +1,81 @@
+//! The functions of the C interface, each with how often it was called and how it shall fail.
+
+use crate::{lock, settings};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+
+/// One exported function.
+pub(crate) struct Site {
+    name: &'static str,
+    calls: AtomicU64,
+    is_listed: AtomicBool,
+}
+
+static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
+static FAILURES: RwLock<Vec<Failure>> = RwLock::new(Vec::new());
+static IS_ANY_TO_FAIL: AtomicBool = AtomicBool::new(false);
+
+/// A call that shall fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The function's name; a star at its end stands for any rest.
+    pub function: String,
+    pub code: i32,
+    /// Which call, from 1; all of them where none is named.
+    pub at: Option<u64>,
+}
+
+impl Failure {
+    fn meets(&self, function: &str, call: u64) -> bool {
+        let is_meant = match self.function.strip_suffix('*') {
+            Some(start) => function.starts_with(start),
+            None => self.function == function,
+        };
+        is_meant && self.at.is_none_or(|at| at == call)
+    }
+}
+
+impl Site {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name, calls: AtomicU64::new(0), is_listed: AtomicBool::new(false) }
+    }
+
+    /// Counts a call; the code with which it shall fail.
+    pub(crate) fn called(&'static self) -> Option<i32> {
+        if !self.is_listed.load(Ordering::Acquire) {
+            settings::ensure_loaded();
+            self.list();
+        }
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if !IS_ANY_TO_FAIL.load(Ordering::Acquire) {
+            return None;
+        }
+        let failures = FAILURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        failures.iter().find(|failure| failure.meets(self.name, call)).map(|failure| failure.code)
+    }
+
+    fn list(&'static self) {
+        let mut sites = lock(&SITES);
+        if !self.is_listed.swap(true, Ordering::AcqRel) {
+            sites.push(self);
+        }
+    }
+}
+
+/// Replaces the failures and forgets the calls.
+pub(crate) fn reset(failures: Vec<Failure>) {
+    IS_ANY_TO_FAIL.store(!failures.is_empty(), Ordering::Release);
+    *FAILURES.write().unwrap_or_else(std::sync::PoisonError::into_inner) = failures;
+    for site in lock(&SITES).iter() {
+        site.calls.store(0, Ordering::Relaxed);
+    }
+}
+
+/// How often the function was called since the script was loaded.
+pub(crate) fn calls(function: &str) -> u64 {
+    let sites = lock(&SITES);
+    sites
+        .iter()
+        .find(|site| site.name == function)
+        .map_or(0, |site| site.calls.load(Ordering::Relaxed))
+}

@@ -1,0 +1,95 @@
+//! Streams of the driver's interface, and what they capture.
+
+use crate::context::{self, Context, DEFAULT_STREAM, MOST_DEVICES};
+use crate::ffi::Handle;
+use crate::graph::{self, Graph};
+use crate::lock;
+use crate::operation::{GraphPlace, Operation, Place};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The first id of a stream that a program makes.
+const FIRST_STREAM: u32 = 13;
+
+pub(crate) struct Stream {
+    pub id: u32,
+    device: u32,
+    captures: Mutex<Option<Handle<Graph>>>,
+}
+
+static NEXT_STREAM: AtomicU32 = AtomicU32::new(FIRST_STREAM);
+static DEFAULT_STREAMS: [Stream; MOST_DEVICES] = {
+    let mut streams = [const { Stream { id: DEFAULT_STREAM, device: 0, captures: Mutex::new(None) } };
+        MOST_DEVICES];
+    let mut device = 0;
+    while device < MOST_DEVICES {
+        streams[device].device = device as u32;
+        device += 1;
+    }
+    streams
+};
+
+/// A stream as C callers name it: NULL, 1 and 2 are the default ones of the current context.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct StreamHandle(Handle<Stream>);
+
+impl StreamHandle {
+    /// NULL: the default stream of the current context.
+    pub(crate) const DEFAULT: Self = Self(Handle::NULL);
+
+    pub(crate) fn new(context: &Context) -> Self {
+        let id = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
+        let captures = Mutex::new(None);
+        Self(Handle::new(Stream { id, device: context.device, captures }))
+    }
+
+    pub(crate) fn get(self) -> &'static Stream {
+        let named = if self.address() > 2 { self.0.get() } else { None };
+        named.unwrap_or_else(|| {
+            let device = context::current_or_first().device as usize;
+            DEFAULT_STREAMS.get(device).unwrap_or(&DEFAULT_STREAMS[0])
+        })
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.0.address()
+    }
+}
+
+impl Stream {
+    pub(crate) fn place(&self) -> Place {
+        Place { device: self.device, context: self.device + 1, stream: self.id }
+    }
+
+    pub(crate) fn context(&self) -> Handle<Context> {
+        context::of_device(self.device)
+    }
+
+    /// Begins to capture; false where it does already.
+    pub(crate) fn begin_capture(&self) -> bool {
+        let mut captures = lock(&self.captures);
+        if captures.is_some() {
+            return false;
+        }
+        *captures = Some(Graph::begin(self.context()));
+        true
+    }
+
+    pub(crate) fn end_capture(&self) -> Option<Handle<Graph>> {
+        lock(&self.captures).take()
+    }
+
+    pub(crate) fn captures(&self) -> Option<Handle<Graph>> {
+        *lock(&self.captures)
+    }
+
+    /// Runs an operation here, or puts it into the graph that is captured.
+    pub(crate) fn take(&self, operation: &Operation, correlation: u32) {
+        if let Some(graph) = self.captures() {
+            graph::add_node(graph, *operation, self.context());
+        } else {
+            operation.run(self.place(), GraphPlace::default(), correlation);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the double knows of each thread, and what all threads have counted.
+
+use crate::lock;
+use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that only its thread writes.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed) + more, Relaxed);
+    }
+}
+
+/// What a thread has counted.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub callbacks: Count,
+    pub buffers_requested: Count,
+    pub buffers_completed: Count,
+}
+
+static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static COUNTS: Cell<Option<&'static Counts>> = const { Cell::new(None) };
+    static ID: u32 = read_id();
+    static EXTERNAL: RefCell<Vec<External>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread's counts.
+#[inline]
+pub(crate) fn counts() -> &'static Counts {
+    COUNTS.get().unwrap_or_else(new_counts)
+}
+
+#[cold]
+fn new_counts() -> &'static Counts {
+    let counts: &'static Counts = Box::leak(Box::default());
+    lock(&ALL).push(counts);
+    COUNTS.set(Some(counts));
+    counts
+}
+
+/// The sum of a count over all threads.
+pub(crate) fn sum(count: fn(&Counts) -> &Count) -> u64 {
+    lock(&ALL).iter().map(|counts| count(counts).0.load(Relaxed)).sum()
+}
+
+/// Begins to count anew.
+pub(crate) fn reset() {
+    for counts in lock(&ALL).iter() {
+        for count in [&counts.callbacks, &counts.buffers_requested, &counts.buffers_completed] {
+            count.0.store(0, Relaxed);
+        }
+    }
+}
+
+/// The thread's number, as the system has it.
+pub(crate) fn id() -> u32 {
+    ID.with(|id| *id)
+}
+
+#[expect(unsafe_code, reason = "gettid(2)")]
+fn read_id() -> u32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// An id that the program has put upon its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct External {
+    pub kind: u32,
+    pub id: u64,
+}
+
+/// Puts an id upon the calls of this thread.
+pub(crate) fn push_external(external: External) {
+    EXTERNAL.with_borrow_mut(|ids| ids.push(external));
+}
+
+/// Takes the last id of this kind away.
+pub(crate) fn pop_external(kind: u32) -> Option<u64> {
+    EXTERNAL.with_borrow_mut(|ids| {
+        let last = ids.iter().rposition(|external| external.kind == kind)?;
+        Some(ids.remove(last).id)
+    })
+}
+
+/// The last id of each kind.
+pub(crate) fn externals() -> Vec<External> {
+    EXTERNAL.with_borrow(|ids| {
+        let mut last: Vec<External> = Vec::new();
+        for external in ids.iter().rev() {
+            if last.iter().all(|known| known.kind != external.kind) {
+                last.push(*external);
+            }
+        }
+        last
+    })
+}

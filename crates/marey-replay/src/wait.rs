@@ -1,0 +1,83 @@
+//! Waits of the host and of streams.
+
+use crate::api::{self, About, Api};
+use crate::callback::{SynchronizeData, domain, tell};
+use crate::operation::Place;
+use crate::output::{self, output};
+use crate::record::{SynchronizationRecord, kind};
+use crate::{activity, clock};
+
+/// What is waited for: `CUpti_ActivitySynchronizationType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Event { id: u32, until: u64 },
+    StreamForEvent { id: u32, until: u64 },
+    Stream,
+    Context,
+}
+
+const NO_STREAM: u32 = u32::MAX;
+
+impl Wait {
+    const fn api(self) -> &'static Api {
+        match self {
+            Self::Event { .. } => &api::SYNCHRONIZE_EVENT,
+            Self::StreamForEvent { .. } => &api::WAIT_FOR_EVENT,
+            Self::Stream => &api::SYNCHRONIZE_STREAM,
+            Self::Context => &api::SYNCHRONIZE_CONTEXT,
+        }
+    }
+
+    /// `CUpti_CallbackIdSync` of the waits that are told.
+    const fn cbid(self) -> Option<u32> {
+        match self {
+            Self::Stream => Some(1),
+            Self::Context => Some(2),
+            Self::Event { .. } | Self::StreamForEvent { .. } => None,
+        }
+    }
+
+    /// Waits: the clock moves until the device is done.
+    pub(crate) fn run(self, at: Place, stream: usize, about: About) -> i32 {
+        api::call(self.api(), about, |correlation| {
+            let start = clock::now();
+            let (kind_of_wait, event) = match self {
+                Self::Event { id, until } => {
+                    clock::pass_until(until);
+                    (1, id)
+                }
+                Self::StreamForEvent { id, until } => {
+                    output().wait_until(at.device, at.stream, until);
+                    (2, id)
+                }
+                Self::Stream => {
+                    clock::pass_until(output().free_at(at.device, at.stream));
+                    (3, 0)
+                }
+                Self::Context => {
+                    clock::pass_until(output().device_free_at(at.device));
+                    (4, 0)
+                }
+            };
+            if let Some(cbid) = self.cbid() {
+                let data = SynchronizeData { context: about.context, stream };
+                tell(domain::SYNCHRONIZE, cbid, &data);
+            }
+            if activity::is_enabled(kind::SYNCHRONIZATION) {
+                let record = SynchronizationRecord {
+                    kind: kind::SYNCHRONIZATION,
+                    kind_of_wait,
+                    start,
+                    end: clock::now(),
+                    correlation,
+                    context: at.context,
+                    stream: if kind_of_wait == 4 { NO_STREAM } else { at.stream },
+                    event,
+                    ..SynchronizationRecord::default()
+                };
+                output::send(output(), record);
+            }
+            0
+        })
+    }
+}

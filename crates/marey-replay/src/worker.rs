@@ -1,0 +1,181 @@
+//! The thread that calls the profiler back where the script wants one: it takes the records over that
+//! other threads have staged. It is gone while the process forks, and joined when it ends.
+
+#![expect(unsafe_code, reason = "pthread_atfork and atexit")]
+
+use crate::buffers::Flush;
+use crate::output::{self, Output, output};
+use crate::{lock, settings};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes that wake the worker, and those at which a thread waits for it.
+const ENOUGH: usize = 256 << 10;
+const TOO_MANY: usize = 4 << 20;
+
+/// What is ready for the worker.
+pub(crate) struct Staging {
+    records: Vec<u8>,
+    flush: Option<Flush>,
+    /// Flushes that were asked for, and that were made.
+    asked: u64,
+    made: u64,
+    is_stopping: bool,
+}
+
+impl Staging {
+    pub(crate) const fn new() -> Self {
+        Self { records: Vec::new(), flush: None, asked: 0, made: 0, is_stopping: false }
+    }
+}
+
+static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+static WORK: Condvar = Condvar::new();
+static DONE: Condvar = Condvar::new();
+static PERIOD_MILLIS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Flushes so often; never where it is 0.
+pub(crate) fn set_period(millis: u32) {
+    PERIOD_MILLIS.store(millis.into(), Relaxed);
+    WORK.notify_all();
+}
+
+/// Leaves a record to the worker, and waits where it cannot keep up.
+pub(crate) fn stage(mut output: MutexGuard<'_, Output>, record: &[u8]) {
+    while output.staging.records.len() > TOO_MANY && !IS_WORKER.get() {
+        output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
+    }
+    output.staging.records.extend_from_slice(record);
+    if output.staging.records.len() > ENOUGH {
+        WORK.notify_one();
+    }
+}
+
+/// Has everything handed over, and waits for that, unless the worker itself asks.
+pub(crate) fn flush(flush: Flush) {
+    let mut output = output();
+    let staging = &mut output.staging;
+    if staging.flush != Some(Flush::Forced) {
+        staging.flush = Some(flush);
+    }
+    staging.asked += 1;
+    let ticket = staging.asked;
+    WORK.notify_one();
+    while !IS_WORKER.get() && output.staging.made < ticket && !output.staging.is_stopping {
+        output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Starts the worker if it does not run.
+pub(crate) fn ensure_running() {
+    static HANDLERS: Once = Once::new();
+    HANDLERS.call_once(|| {
+        // SAFETY: the functions use the library's own statics, and glibc forgets both lists' entries
+        // together with the library that made them.
+        unsafe {
+            libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+            libc::atexit(stop_at_exit);
+        }
+    });
+    let mut thread = lock(&THREAD);
+    if thread.is_none() {
+        output().staging.is_stopping = false;
+        let builder = std::thread::Builder::new().name("replay-worker".to_owned());
+        *thread = builder.spawn(run).ok();
+    }
+}
+
+/// Stops the worker after what is staged; whether there was one.
+pub(crate) fn stop() -> bool {
+    let Some(thread) = lock(&THREAD).take() else { return false };
+    output().staging.is_stopping = true;
+    WORK.notify_all();
+    // It cannot fail with anything that a test could mend.
+    drop(thread.join());
+    true
+}
+
+/// What was not flushed is lost, as with the real library: the profiler may be half gone already.
+extern "C" fn stop_at_exit() {
+    output().staging.records.clear();
+    stop();
+}
+
+thread_local! {
+    /// Held while the process forks, so that the child finds the output whole.
+    static AT_FORK: Cell<Option<MutexGuard<'static, Output>>> = const { Cell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    stop();
+    AT_FORK.set(Some(output()));
+}
+
+extern "C" fn after_fork() {
+    drop(AT_FORK.take());
+    if settings::is_delivered_by_worker() {
+        ensure_running();
+    }
+}
+
+fn run() {
+    IS_WORKER.set(true);
+    let mut records = Vec::new();
+    let mut output = output();
+    loop {
+        let staging = &mut output.staging;
+        std::mem::swap(&mut records, &mut staging.records);
+        let (flush, asked) = (staging.flush.take(), staging.asked);
+        let is_last = staging.is_stopping;
+        drop(output);
+        deliver(&records, flush);
+        records.clear();
+        output = self::output::output();
+        output.staging.made = asked;
+        DONE.notify_all();
+        if is_last {
+            return;
+        }
+        if output.staging.records.len() <= ENOUGH && output.staging.flush.is_none() {
+            output = wait(output);
+        }
+    }
+}
+
+/// Waits for work; where records are flushed periodically, that is work too.
+fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> {
+    if output.staging.is_stopping {
+        return output;
+    }
+    let period = PERIOD_MILLIS.load(Relaxed);
+    if period == 0 {
+        return WORK.wait(output).unwrap_or_else(PoisonError::into_inner);
+    }
+    let (guard, waited) = WORK
+        .wait_timeout(output, Duration::from_millis(period))
+        .unwrap_or_else(PoisonError::into_inner);
+    output = guard;
+    if waited.timed_out() && output.staging.flush.is_none() {
+        output.staging.flush = Some(Flush::Records);
+    }
+    output
+}
+
+fn deliver(mut records: &[u8], flush: Option<Flush>) {
+    let version = settings::version();
+    while let Some((record, rest)) = output::split_record(records, version) {
+        let put = output().put(record);
+        output::settle(put, record);
+        records = rest;
+    }
+    if let Some(flush) = flush {
+        output::hand_back(flush);
+    }
+}

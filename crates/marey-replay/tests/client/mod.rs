@@ -1,0 +1,233 @@
+//! A tiny profiler: it subscribes, keeps what it is told and the records that it gets.
+
+#![expect(unsafe_code, reason = "it calls the C interface, as any profiler does")]
+#![expect(clippy::unwrap_used, reason = "a test fails where its profiler does")]
+#![expect(clippy::unused_self, reason = "only who has the turn may ask")]
+
+use marey_replay as _; // the library whose C interface is declared here
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
+type Request = extern "C" fn(*mut *mut u64, *mut usize, *mut usize);
+type Complete = extern "C" fn(*mut c_void, u32, *mut u64, usize, usize);
+
+unsafe extern "C" {
+    fn replay_load(text: *const u8, size: usize) -> i32;
+    fn replay_error() -> *const c_char;
+    fn replay_calls(function: *const c_char) -> u64;
+    pub(crate) safe fn replay_run() -> i32;
+    pub(crate) safe fn cuptiSubscribe(
+        subscriber: &mut usize,
+        callback: Callback,
+        user_data: usize,
+    ) -> i32;
+    pub(crate) safe fn cuptiUnsubscribe(subscriber: usize) -> i32;
+    pub(crate) safe fn cuptiEnableDomain(enable: u32, subscriber: usize, domain: u32) -> i32;
+    pub(crate) safe fn cuptiActivityRegisterCallbacks(request: Request, complete: Complete) -> i32;
+    pub(crate) safe fn cuptiActivityEnable(kind: u32) -> i32;
+    pub(crate) safe fn cuptiActivityFlushAll(flag: u32) -> i32;
+    pub(crate) safe fn cuptiActivityGetNumDroppedRecords(
+        context: usize,
+        stream: u32,
+        dropped: &mut usize,
+    ) -> i32;
+    pub(crate) safe fn cuptiFinalize() -> i32;
+    pub(crate) safe fn cuptiGetTimestamp(timestamp: &mut u64) -> i32;
+    pub(crate) safe fn cuptiGetVersion(version: &mut u32) -> i32;
+    fn cuptiActivityGetNextRecord(buffer: *mut u64, valid: usize, record: *mut *mut u64) -> i32;
+    pub(crate) safe fn cuptiGetGraphId(graph: usize, id: &mut u32) -> i32;
+    pub(crate) safe fn cuptiGetGraphNodeId(node: usize, id: &mut u64) -> i32;
+    pub(crate) safe fn cuptiGetGraphExecId(executable: usize, id: &mut u32) -> i32;
+}
+
+/// What a callback told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub domain: u32,
+    pub cbid: u32,
+    /// Of calls: 0 before and 1 after.
+    pub site: u32,
+    /// Of calls.
+    pub correlation: u32,
+    /// Of graphs: graph, original graph, node, original node, executable.
+    pub graph: [usize; 5],
+}
+
+/// A record, and the thread that it came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub bytes: Vec<u8>,
+    pub thread: ThreadId,
+}
+
+impl Record {
+    pub(crate) fn word(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.bytes[offset..offset + 4].try_into().unwrap())
+    }
+
+    pub(crate) fn long(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.bytes[offset..offset + 8].try_into().unwrap())
+    }
+
+    pub(crate) fn kind(&self) -> u32 {
+        self.word(0)
+    }
+
+    /// The text that a record points to.
+    pub(crate) fn text(&self, offset: usize) -> String {
+        let address = usize::try_from(self.long(offset)).unwrap() as *const c_char;
+        // SAFETY: names that records point to stay.
+        unsafe { CStr::from_ptr(address) }.to_str().unwrap().to_owned()
+    }
+}
+
+static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
+static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(0);
+static HAS_BUFFERS: AtomicBool = AtomicBool::new(true);
+static TURN: Mutex<()> = Mutex::new(());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn on_callback(_: *mut c_void, domain: u32, cbid: u32, data: *const c_void) {
+    let read = |offset: usize| {
+        // SAFETY: what is told is longer than the offsets read here: 72 bytes of a call, 24 of a
+        // resource, 56 of a graph.
+        unsafe { data.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
+    };
+    let mut told = Told { domain, cbid, site: 0, correlation: 0, graph: [0; 5] };
+    if domain < 3 {
+        told.site = u32::try_from(read(0) & 0xffff_ffff).unwrap();
+        told.correlation = u32::try_from(read(64) & 0xffff_ffff).unwrap();
+    } else if domain == 3 && (9..=20).contains(&cbid) {
+        let graph = read(16) as *const usize;
+        // SAFETY: as above; these are words of the graph's description.
+        told.graph = [0, 1, 2, 3, 6].map(|word| unsafe { graph.add(word).read() });
+    }
+    lock(&TOLD).push(told);
+}
+
+extern "C" fn on_request(buffer: *mut *mut u64, size: *mut usize, most: *mut usize) {
+    let bytes = BUFFER_BYTES.load(SeqCst);
+    let start = if HAS_BUFFERS.load(SeqCst) {
+        Box::leak(vec![0_u64; bytes / 8].into_boxed_slice()).as_mut_ptr()
+    } else {
+        std::ptr::null_mut()
+    };
+    // SAFETY: the library passes three places for answers.
+    unsafe {
+        *buffer = start;
+        *size = bytes;
+        *most = 0;
+    }
+}
+
+extern "C" fn on_complete(_: *mut c_void, _: u32, buffer: *mut u64, size: usize, valid: usize) {
+    let mut last = std::ptr::null_mut();
+    let mut starts = Vec::new();
+    // SAFETY: the buffer is the one that was asked for, and so much of it is records.
+    while unsafe { cuptiActivityGetNextRecord(buffer, valid, &raw mut last) } == 0 {
+        starts.push(last as usize - buffer as usize);
+    }
+    // SAFETY: `on_request` leaked it as so many words.
+    let words = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(buffer, size / 8)) };
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let ends = starts.iter().skip(1).copied().chain([valid]);
+    let thread = std::thread::current().id();
+    let records = starts
+        .iter()
+        .zip(ends)
+        .map(|(start, end)| Record { bytes: bytes[*start..end].to_vec(), thread });
+    lock(&RECORDS).extend(records);
+}
+
+/// The profiler, whose turn it is: there is one double in the process.
+pub(crate) struct Client {
+    pub subscriber: usize,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Client {
+    /// Loads a script, subscribes to all calls and graphs, and wants records of these kinds.
+    pub(crate) fn new(script: &str, kinds: &[u32]) -> Self {
+        let turn = lock(&TURN);
+        HAS_BUFFERS.store(true, SeqCst);
+        BUFFER_BYTES.store(4096, SeqCst);
+        assert_eq!(load(script), Ok(()));
+        lock(&TOLD).clear();
+        lock(&RECORDS).clear();
+        let mut subscriber = 0;
+        assert_eq!(cuptiSubscribe(&mut subscriber, on_callback, 0), 0);
+        for domain in 1..=4 {
+            assert_eq!(cuptiEnableDomain(1, subscriber, domain), 0);
+        }
+        assert_eq!(cuptiActivityRegisterCallbacks(on_request, on_complete), 0);
+        for kind in kinds {
+            assert_eq!(cuptiActivityEnable(*kind), 0);
+        }
+        Self { subscriber, _turn: turn }
+    }
+
+    /// Plays the script and flushes; the records.
+    pub(crate) fn play(&self) -> Vec<Record> {
+        assert_eq!(replay_run(), 0);
+        self.flush(0)
+    }
+
+    /// Flushes; all records so far.
+    pub(crate) fn flush(&self, flag: u32) -> Vec<Record> {
+        assert_eq!(cuptiActivityFlushAll(flag), 0);
+        lock(&RECORDS).clone()
+    }
+
+    /// What was told.
+    pub(crate) fn told(&self) -> Vec<Told> {
+        lock(&TOLD).clone()
+    }
+
+    /// Gives buffers of this size from now on, or none.
+    pub(crate) fn give_buffers(&self, bytes: Option<usize>) {
+        HAS_BUFFERS.store(bytes.is_some(), SeqCst);
+        BUFFER_BYTES.store(bytes.unwrap_or_default(), SeqCst);
+    }
+
+    pub(crate) fn dropped(&self) -> usize {
+        let mut dropped = 0;
+        assert_eq!(cuptiActivityGetNumDroppedRecords(0, 0, &mut dropped), 0);
+        dropped
+    }
+
+    /// Subscribes once more; the code.
+    pub(crate) fn subscribe_again(&self) -> i32 {
+        cuptiSubscribe(&mut 0, on_callback, 0)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The next script may make it fail; that is what it shall do then.
+        cuptiFinalize();
+    }
+}
+
+/// Puts a script in force, or tells what is wrong with it.
+pub(crate) fn load(script: &str) -> Result<(), String> {
+    // SAFETY: the text is shown with its size, and the error stays until the next.
+    unsafe {
+        match replay_load(script.as_ptr(), script.len()) {
+            0 => Ok(()),
+            _ => Err(CStr::from_ptr(replay_error()).to_str().unwrap().to_owned()),
+        }
+    }
+}
+
+pub(crate) fn calls(function: &str) -> u64 {
+    let function = CString::new(function).unwrap();
+    // SAFETY: it is a terminated text.
+    unsafe { replay_calls(function.as_ptr()) }
+}

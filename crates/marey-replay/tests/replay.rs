@@ -1,0 +1,274 @@
+//! The double as a profiler meets it: callbacks, records, losses and failures of scripts.
+
+mod client;
+
+use client::{
+    Client, Record, calls, cuptiActivityEnable, cuptiGetGraphExecId, cuptiGetGraphId,
+    cuptiGetGraphNodeId, cuptiGetTimestamp, cuptiGetVersion, cuptiUnsubscribe, load, replay_run,
+};
+
+const COPY: u32 = 1;
+const SET: u32 = 2;
+const DRIVER: u32 = 4;
+const RUNTIME: u32 = 5;
+const KERNEL: u32 = 10;
+const SYNCHRONIZATION: u32 = 38;
+const EXTERNAL: u32 = 39;
+const GRAPH: u32 = 51;
+
+/// Start and end of a kernel.
+fn span(kernel: &Record) -> (u64, u64) {
+    (kernel.long(16), kernel.long(24))
+}
+
+/// Correlation ids of kernels.
+fn correlations(records: &[Record]) -> Vec<u32> {
+    records.iter().map(|record| record.word(92)).collect()
+}
+
+#[test]
+fn records_have_the_sizes_and_fields_of_their_version() {
+    let sizes = [
+        (26, [208, 96, 88, 56]),
+        (28, [208, 96, 88, 56]),
+        (130_001, [216, 96, 88, 56]),
+        (130_500, [248, 112, 104, 56]),
+    ];
+    for (version, sizes) in sizes {
+        let script = format!(
+            r#"version {version}
+            launch "gemm<float>" grid 4,2 block 128 registers 40 shared 1024 duration 500
+            copy to-device 4096 from pageable duration 90
+            set 64 value 7 duration 5
+            synchronize stream"#
+        );
+        let client = Client::new(&script, &[KERNEL, COPY, SET, SYNCHRONIZATION]);
+        let mut said = 0;
+        cuptiGetVersion(&mut said);
+        assert_eq!(said, version);
+        let records = client.play();
+        let got: Vec<_> =
+            records.iter().map(|record| (record.kind(), record.bytes.len())).collect();
+        let kinds = [KERNEL, COPY, SET, SYNCHRONIZATION];
+        assert_eq!(got, kinds.into_iter().zip(sizes).collect::<Vec<_>>());
+
+        let [kernel, copy, set, wait] = &records[..] else { unreachable!() };
+        assert_eq!(kernel.text(104), "gemm<float>");
+        // The clock starts at a second; a call takes a microsecond of the host's time.
+        assert_eq!(span(kernel), (1_000_001_000, 1_000_001_500));
+        assert_eq!([52, 56, 60, 64, 80].map(|at| kernel.word(at)), [4, 2, 1, 128, 1024]);
+        assert_eq!([40, 44, 48, 92].map(|at| kernel.word(at)), [0, 1, 7, 1]);
+        assert_eq!(kernel.word(4) >> 16, 40);
+        assert_eq!((copy.bytes[4], copy.bytes[5], copy.bytes[6]), (1, 1, 3));
+        assert_eq!((copy.long(8), copy.long(24) - copy.long(16), copy.word(44)), (4096, 90, 2));
+        assert_eq!((set.word(4), set.long(8), set.word(44)), (7, 64, 3));
+        assert_eq!((wait.word(4), wait.word(24), wait.word(32)), (3, 4, 7));
+    }
+}
+
+#[test]
+fn a_call_is_told_before_and_after_its_record() {
+    let client = Client::new("launch k\nlaunch k", &[KERNEL]);
+    let records = client.play();
+    let told = client.told();
+    let told: Vec<_> = told.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
+    assert_eq!(told, [(1, 307, 0, 1), (1, 307, 1, 1), (1, 307, 0, 2), (1, 307, 1, 2)]);
+    assert_eq!(correlations(&records), [1, 2]);
+}
+
+#[test]
+fn the_runtime_calls_the_driver_under_one_id() {
+    let client = Client::new("api runtime\nlaunch k", &[KERNEL, DRIVER, RUNTIME]);
+    let records = client.play();
+    let told = client.told();
+    let told: Vec<_> = told.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
+    assert_eq!(told, [(2, 211, 0, 1), (1, 307, 0, 1), (1, 307, 1, 1), (2, 211, 1, 1)]);
+    let calls: Vec<_> = records[1..].iter().map(|r| (r.kind(), r.word(4), r.word(32))).collect();
+    assert_eq!(calls, [(DRIVER, 307, 1), (RUNTIME, 211, 1)]);
+    assert_eq!((records[1].long(8), records[1].long(16)), (1_000_000_000, 1_000_001_000));
+}
+
+#[test]
+fn an_external_id_comes_before_the_call_that_it_is_upon() {
+    let script = "push 3 77\npush 4 5\npush 3 78\nlaunch k\npop 3\npop 3\npop 4\nlaunch k";
+    let client = Client::new(script, &[DRIVER, EXTERNAL]);
+    let records = client.play();
+    let kinds: Vec<_> = records.iter().map(Record::kind).collect();
+    assert_eq!(kinds, [EXTERNAL, EXTERNAL, DRIVER, DRIVER]);
+    let mut ids = [&records[0], &records[1]].map(|r| (r.word(4), r.long(8), r.word(16)));
+    ids.sort_unstable();
+    assert_eq!(ids, [(3, 78, 1), (4, 5, 1)]);
+}
+
+#[test]
+fn ids_are_what_the_script_makes_them() {
+    let script = "
+        launch k correlation 9
+        launch k correlation 9
+        launch k
+        launch k uncalled 4000
+        correlation 4294967295
+        launch k
+        launch k";
+    let client = Client::new(script, &[KERNEL]);
+    assert_eq!(correlations(&client.play()), [9, 9, 1, 4000, u32::MAX, 0]);
+    assert_eq!(client.told().len(), 2 * 5);
+}
+
+#[test]
+fn records_come_in_the_order_of_the_script() {
+    let launches = "repeat 5 {\nlaunch k\n}";
+    let played = |order: &str| {
+        let client = Client::new(&format!("{order}\n{launches}"), &[KERNEL]);
+        correlations(&client.play())
+    };
+    assert_eq!(played(""), [1, 2, 3, 4, 5]);
+    assert_eq!(played("order reversed 3"), [3, 2, 1, 5, 4]);
+    let shuffled = played("order shuffled 5 42");
+    assert_ne!(shuffled, [1, 2, 3, 4, 5]);
+    assert_eq!(shuffled, played("order shuffled 5 42"));
+}
+
+#[test]
+fn what_is_held_comes_when_it_is_flushed() {
+    let client = Client::new("order held\nrepeat 100 {\nlaunch k\n}", &[KERNEL]);
+    client.give_buffers(None);
+    replay_run();
+    assert_eq!(client.dropped(), 0);
+    client.give_buffers(Some(4096));
+    assert_eq!(client.flush(0).len(), 100);
+}
+
+#[test]
+fn what_finds_no_room_is_counted_once() {
+    let client = Client::new("drop 2\nrepeat 10 {\nlaunch k\n}", &[KERNEL]);
+    assert_eq!(client.play().len(), 8);
+    assert_eq!(client.dropped(), 2);
+    assert_eq!(client.dropped(), 0);
+    for buffers in [None, Some(64)] {
+        client.give_buffers(buffers);
+        assert_eq!(client.play().len(), 8);
+        assert_eq!(client.dropped(), 10);
+    }
+}
+
+#[test]
+fn a_kernel_that_runs_still_has_no_end() {
+    let script = "launch k unfinished\nlaunch k\npart end {\nfinish\n}";
+    let client = Client::new(&script.replace("part end {\nfinish\n}", ""), &[KERNEL]);
+    assert_eq!(correlations(&client.play()), [2]);
+    let all = client.flush(1);
+    assert_eq!((all[1].word(92), all[1].long(24)), (1, 0));
+    drop(client);
+    let client = Client::new(script, &[KERNEL]);
+    let all = client.play();
+    assert_eq!(correlations(&all), [2, 1]);
+    assert!(all[1].long(24) > all[1].long(16));
+}
+
+#[test]
+fn the_worker_calls_back_from_a_thread_of_its_own() {
+    let script =
+        "delivery worker\nrepeat 20000 {\nlaunch k duration 3\n}\nthread {\nlaunch other\n}";
+    let client = Client::new(script, &[KERNEL]);
+    let records = client.play();
+    assert_eq!(records.len(), 20_001);
+    let here = std::thread::current().id();
+    assert!(records.iter().all(|record| record.thread != here));
+    assert!(records[..20_000].iter().all(|kernel| span(kernel).1 - span(kernel).0 == 3));
+}
+
+#[test]
+fn streams_run_beside_each_other() {
+    let script =
+        "call 0\nlaunch a duration 10\nlaunch b duration 10 gap 2\nlaunch c stream 9 duration 1";
+    let client = Client::new(script, &[KERNEL]);
+    let spans: Vec<_> = client.play().iter().map(|k| (k.long(16), k.long(24))).collect();
+    let start = 1_000_000_000;
+    let expected = [(0, 10), (12, 22), (0, 1)].map(|(from, to)| (start + from, start + to));
+    assert_eq!(spans, expected);
+}
+
+#[test]
+fn a_graph_is_one_call_and_a_record_of_each_node() {
+    let script = "
+        capture g {
+            launch a duration 5
+            copy on-device 64
+        }
+        graph g
+        graph g";
+    let client = Client::new(script, &[KERNEL, COPY]);
+    let records = client.play();
+    let told = client.told();
+    let of = |cbid| told.iter().filter(move |told| told.domain == 3 && told.cbid == cbid);
+    let mut captured = 0;
+    let first = of(13).next().unwrap();
+    assert_eq!(cuptiGetGraphId(first.graph[0], &mut captured), 0);
+    let (mut graph, mut executable, mut node, mut original, mut source) = (0, 0, 0, 0, 0);
+    let clone = of(20).next().unwrap();
+    assert_eq!(cuptiGetGraphId(clone.graph[0], &mut graph), 0);
+    assert_eq!(cuptiGetGraphId(clone.graph[1], &mut original), 0);
+    assert_eq!(cuptiGetGraphNodeId(clone.graph[2], &mut node), 0);
+    assert_eq!(cuptiGetGraphNodeId(first.graph[2], &mut source), 0);
+    assert_eq!(cuptiGetGraphExecId(of(18).next().unwrap().graph[4], &mut executable), 0);
+    assert_eq!((captured, graph), (original, executable));
+    assert_ne!(node, source);
+    let launches: Vec<_> =
+        told.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
+    let kernels: Vec<_> = records.iter().filter(|r| r.kind() == KERNEL).collect();
+    let of_kernels = kernels.iter().map(|k| (k.word(92), k.long(144), k.word(156)));
+    let expected = launches.iter().map(|launch| (*launch, node, executable));
+    assert!(of_kernels.eq(expected));
+    assert_eq!(records.len(), 4);
+}
+
+#[test]
+fn a_graph_is_one_record_where_that_is_wanted() {
+    let script = "call 0\ncapture g {\nlaunch a duration 5\nlaunch b duration 7\n}\ngraph g";
+    let client = Client::new(script, &[KERNEL, GRAPH]);
+    let records = client.play();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].kind(), GRAPH);
+    assert_eq!(records[0].long(16) - records[0].long(8), 12);
+}
+
+#[test]
+fn calls_fail_as_the_script_says() {
+    let client = Client::new("fail cuptiActivityEnable 35 at 2\nfail cuptiGet* 999", &[]);
+    assert_eq!(client.subscribe_again(), 39);
+    assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
+    assert_eq!(client.subscribe_again(), 0);
+    assert_eq!([0; 3].map(|_| cuptiActivityEnable(KERNEL)), [0, 35, 0]);
+    assert_eq!(cuptiGetTimestamp(&mut 0), 999);
+    assert_eq!(calls("cuptiActivityEnable"), 3);
+}
+
+#[test]
+fn a_real_clock_has_the_error_that_the_script_gives_it() {
+    let client = Client::new("clock real offset 5000000000", &[]);
+    let mut now = 0;
+    assert_eq!(cuptiGetTimestamp(&mut now), 0);
+    let real = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let ahead = u128::from(now).abs_diff(real.as_nanos());
+    assert!(ahead.abs_diff(5_000_000_000) < 1_000_000_000, "{ahead}");
+    drop(client);
+}
+
+#[test]
+fn a_line_that_is_wrong_is_named() {
+    let _turn = Client::new("", &[]);
+    let wrong = [
+        ("\nlaunch", "line 2: the kernel is missing"),
+        ("launch k grid 1,2,3,4", "line 1: grid has more than three sides"),
+        ("launch k wings 2", "line 1: it has no \"wings\""),
+        ("version 12", "line 1: the version is none of [26, 28, 130001, 130500]"),
+        ("repeat 2 {\nlaunch k", "line 1: the block is not closed"),
+        ("sing", "line 1: \"sing\" is nothing that can be played"),
+        ("pass 1 2", "line 1: \"2\" is not understood here"),
+        ("mark \"a", "line 1: a quotation mark is not closed"),
+    ];
+    for (script, problem) in wrong {
+        assert_eq!(load(script), Err(problem.to_owned()));
+    }
+}
