@@ -3,6 +3,7 @@
 As a program, `ARCHITECTURE KERNEL...`: compiles kernels and writes the PTX of each to the working
 directory, as `KERNEL.ptx`.
 """
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-incomplete-defs
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from triton.compiler import ASTSource
 
 
 @triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def add(x, y, out, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     total = tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask)
@@ -25,12 +26,12 @@ def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def largest(values):  # type: ignore[no-untyped-def]
+def largest(values):
     return tl.max(values, axis=0)
 
 
 @triton.jit
-def softmax(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def softmax(x, out, n, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
     row = tl.program_id(0) * n + columns
     values = tl.load(x + row, mask=columns < n, other=-float("inf"))
@@ -39,7 +40,7 @@ def softmax(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def matmul(a, b, c, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def matmul(a, b, c, n, BLOCK: tl.constexpr):
     inner = tl.arange(0, BLOCK)
     rows = tl.program_id(0) * BLOCK + inner
     columns = tl.program_id(1) * BLOCK + inner
@@ -52,7 +53,7 @@ def matmul(a, b, c, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def histogram(x, bins, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def histogram(x, bins, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(bins + tl.load(x + offsets, mask=offsets < n, other=0), 1)
     tl.atomic_max(bins + n, 3)
@@ -60,7 +61,7 @@ def histogram(x, bins, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def tiles(a, c, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def tiles(a, c, n, BLOCK: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [n, 512], [512, 1], [BLOCK, BLOCK])
     right = tl.make_tensor_descriptor(c, [n, 512], [512, 1], [BLOCK, BLOCK])
     tile = left.load([0, 0])
@@ -69,7 +70,7 @@ def tiles(a, c, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def taken(x, offsets, n):  # type: ignore[no-untyped-def]
+def taken(x, offsets, n):
     return tl.load(
         x + offsets,
         mask=offsets < n,
@@ -78,7 +79,7 @@ def taken(x, offsets, n):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def stack(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def stack(x, y, n, BLOCK: tl.constexpr):
     """Keeps what it prints on the thread's stack: registers have no address."""
     offsets = tl.arange(0, BLOCK)
     first = taken(x, offsets, n)
@@ -87,12 +88,12 @@ def stack(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(noinline=True)
-def doubled(x):  # type: ignore[no-untyped-def]
+def doubled(x):
     tl.store(x, tl.load(x) * 2)
 
 
 @triton.jit
-def calls(x, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def calls(x, n, BLOCK: tl.constexpr):
     doubled(x)
     tl.store(x + BLOCK, n)
 
