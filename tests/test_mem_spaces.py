@@ -298,6 +298,10 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         ("add", store, "GLOBAL", "STORE"),
     }
     assert sum(rows(done.stderr).values()) == 3
+    # The fork shows nothing and leaves the files to the program.
+    assert re.findall(r"^marey: .*", done.stderr, re.MULTILINE) == [
+        "marey: memory spaces of the Triton kernels that the program compiled:"
+    ]
     assert list(own_tmp.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "tmp"]
 

@@ -10,7 +10,7 @@ import atexit
 import os
 import signal
 
-from . import _engine_process
+from . import _command
 from ._names import ENV_COLLECT
 
 _runs: dict[str, None] = {}  # a set in order
@@ -38,14 +38,14 @@ def collect(run: str) -> bool:
     Raises:
         OSError: The process cannot be started.
     """
-    if not _engine_process.is_possible():
+    if not _command.is_possible():
         return True
     is_seen = os.isatty(2)
     closed = {0: os.O_RDONLY, 1: os.O_WRONLY}
     if not is_seen:
         closed[2] = os.O_WRONLY
-    exit_code = _engine_process.wait(
-        _engine_process.start(
+    exit_code = _command.wait(
+        _command.start(
             ["collect", run],
             [(os.POSIX_SPAWN_OPEN, file, os.devnull, mode, 0) for file, mode in closed.items()],
         )

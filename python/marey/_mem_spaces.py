@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 
-from marey import _engine_process, _session
+from marey import _command, _session
 
 _ENVIRONMENT = {
     "TRITON_DISABLE_LINE_INFO": "0",
@@ -56,14 +56,14 @@ def _show(folder: str) -> None:
         name.endswith((".ptx", ".amdgcn")) for *_, names in os.walk(folder) for name in names
     ):
         _session.say("the program compiled no Triton kernel: there are no memory spaces to show")
-    elif not _engine_process.is_possible():
+    elif not _command.is_possible():
         _session.say("there is no Python interpreter to show the memory spaces with")
     else:
         _session.say("memory spaces of the Triton kernels that the program compiled:")
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()  # so that the table stands below the program's own output
-        _engine_process.wait(
-            _engine_process.start(
+        _command.wait(
+            _command.start(
                 ["triton", "mem-spaces", folder],
                 [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, 2, 1)],
             )

@@ -1,4 +1,4 @@
-"""The engine in a process of its own: a profiled program never loads it."""
+"""Commands of `marey` in processes of their own: a profiled program never loads the engine."""
 
 from __future__ import annotations
 
