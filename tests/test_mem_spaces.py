@@ -306,7 +306,10 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "tmp"]
 
 
-def test_the_cache_of_the_user_is_neither_read_nor_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", ["installed", "3.6"])
+def test_the_cache_of_the_user_is_neither_read_nor_written(
+    release: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     program = write(tmp_path, "import mem_space_kernels\nmem_space_kernels.ptx_of('add', 90)\n")
 
@@ -315,6 +318,8 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(tmp_path: Path) -> No
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
     env = {"TRITON_CACHE_DIR": str(cache)}
+    if release == "3.6":
+        env["PYTHONPATH"] = request.getfixturevalue("reference")["PYTHONPATH"]
     assert run(sys.executable, program, directory=tmp_path, **env).returncode == 0
     before = state()
     assert any(path.suffix == ".ptx" for path in before)
