@@ -683,6 +683,7 @@ def test_help_and_version() -> None:
         ["-d", "trace", "-o", "x.hatchet", "script.py"],
         ["-o", "x.chrome_trace", "script.py"],
         ["-b", "nonsense", "script.py"],
+        ["-i", "nonsense", "script.py"],
         ["-o", "/dev/null/x/y", "script.py"],
     ],
 )

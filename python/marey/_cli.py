@@ -26,6 +26,7 @@ Commands:
   schema       show what tables and columns runs have
   pack         make one file of a run
   collect      make tables of what was recorded, now
+  triton       show what Triton made of kernels
   completions  print the completion script of a shell
   help         list every command
 
@@ -57,6 +58,7 @@ Examples:
   marey run -m package.train              as python -m package.train
   marey run pytest tests/test_step.py     as python -m pytest tests/test_step.py
   marey run -- ./launch.sh                profiles each Python process that it starts
+  marey run -i print-mem-spaces train.py  shows what its Triton kernels do to memory; no profile
 """
 
 
@@ -100,12 +102,15 @@ def _is_bare_run(first: str) -> bool:
 
 
 def _run_command(arguments: list[str]) -> None:
-    target, options = _parse(arguments)
+    target, options, instrument = _parse(arguments)
     if target.kind == "command":
         _exec_command(target, options)
     program = _run.load(target)
     if not is_disabled():
-        _start(options)
+        if instrument:
+            _instrument()
+        else:
+            _start(options)
     # What runs the program is no part of its call stacks.
     _native.set_frame_base(_run.run.__code__)
     _run.run(program)
@@ -119,6 +124,17 @@ def _start(options: _recording.Options) -> None:
         _fail(str(error), getattr(error, "hint", None))
     if options.children:
         _recording.hand_down(options)
+
+
+def _instrument() -> None:
+    from marey import _mem_spaces  # with modules that a profiled program does not need
+
+    try:
+        _mem_spaces.start()
+    except ModuleNotFoundError as error:
+        _fail(str(error), f"{sys.executable} -m pip install triton")
+    except OSError as error:
+        _fail(str(error))
 
 
 def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
@@ -147,7 +163,7 @@ def _announce_processes(options: _recording.Options) -> None:
     print(f"marey: each Python process {verb} {shown}", file=sys.stderr, flush=True)
 
 
-def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
+def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.module is not None:
@@ -156,6 +172,8 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
         target = _target(arguments, given.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
+    if given.instrument and target.kind == "command":
+        parser.error("--instrument takes a Python script or module, not a command")
     name = given.name or target.default_name()
     path, file_format = _output_path(parser, given.output, name, given.data)
     options = _recording.Options(
@@ -169,7 +187,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options]:
         torch=given.torch,
         children=given.children,
     )
-    return target, options
+    return target, options, given.instrument
 
 
 def _target(arguments: list[str], rest: list[str]) -> _run.Target:
@@ -226,6 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-d", "--data", choices=("tree", "trace"), default="tree", help=_DATA_HELP)
     parser.add_argument("-k", "--hook", help="launch hook, for example triton")
+    parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",), help=_INSTRUMENT_HELP)
     parser.add_argument("--mode", help="mode of the backend, for example pcsampling")
     parser.add_argument(
         "--no-torch", dest="torch", action="store_false", help="leave modules and optimizers alone"
@@ -244,6 +263,8 @@ _OUTPUT_HELP = (
 )
 _CONTEXT_HELP = "what a record hangs on: scopes (shadow, the default) or the Python call stack"
 _DATA_HELP = "sums by context (tree, the default) or each event (trace: .chrome_trace, .marey)"
+
+_INSTRUMENT_HELP = "no profile, but what Triton kernels do to which memory, at the end"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,20 +9,9 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 
+from . import _command
 from ._names import ENV_COLLECT
-
-# Runs isolated from the program's directory and environment, but with the same marey.
-_PROGRAM = """\
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-sys.path.append(sys.argv[1])
-from marey import _engine
-sys.exit(_engine.cli_main(["marey", "collect", *sys.argv[2:]]))
-"""
-
-_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _runs: dict[str, None] = {}  # a set in order
 _is_left_to_parent = False
@@ -49,40 +38,19 @@ def collect(run: str) -> bool:
     Raises:
         OSError: The process cannot be started.
     """
-    if not _is_python(sys.executable) or getattr(sys, "frozen", False):
-        return True  # there is no interpreter to start
+    if not _command.is_possible():
+        return True
     is_seen = os.isatty(2)
-    process = _start(run, is_seen)
-    try:
-        _, status = os.waitpid(process, 0)
-    except ChildProcessError:
-        return True  # the program waits for children that it does not know
-    except BaseException:
-        os.kill(process, signal.SIGTERM)
-        os.waitpid(process, 0)
-        raise
-    return is_seen or os.waitstatus_to_exitcode(status) in (0, -signal.SIGINT)
-
-
-def _is_python(executable: str | None) -> bool:
-    """Whether this is an interpreter, and no program with one inside, as uWSGI is."""
-    return os.path.basename(executable or "").startswith(("python", "pypy"))
-
-
-def _start(run: str, is_seen: bool) -> int:
-    """Starts the process: by no fork, for which a large program waits, and which hooks notice."""
     closed = {0: os.O_RDONLY, 1: os.O_WRONLY}
     if not is_seen:
         closed[2] = os.O_WRONLY
-    return os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-c", _PROGRAM, _PACKAGES, run],
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, file, os.devnull, mode, 0) for file, mode in closed.items()
-        ],
-        setsigmask=[],
+    exit_code = _command.wait(
+        _command.start(
+            ["collect", run],
+            [(os.POSIX_SPAWN_OPEN, file, os.devnull, mode, 0) for file, mode in closed.items()],
+        )
     )
+    return is_seen or exit_code in (None, 0, -signal.SIGINT)
 
 
 def _collect_at_exit() -> None:

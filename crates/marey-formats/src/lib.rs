@@ -2,8 +2,9 @@
 //!
 //! One module a format. [`import()`] makes a run of files, whatever they are; [`open`] makes one that
 //! lasts as long as it is asked; [`export()`] writes a run as a file of another [`Format`]. [`hatchet`]
-//! also reads and writes the trees of Proton and marey without a run. Command line tools and servers
-//! call this crate; nothing inside a profiled process does.
+//! also reads and writes the trees of Proton and marey without a run, and [`ptx`] reads what kernels were
+//! compiled to, which is no run. Command line tools and servers call this crate; nothing inside a
+//! profiled process does.
 //!
 //! **Constraints.** Every byte that comes in is hostile until read: bad input is an error that
 //! names its place and cause, never a panic, and costs no more memory than the file's own size
@@ -45,6 +46,7 @@ mod memory_snapshot;
 mod perfetto;
 mod pickle;
 mod pprof;
+pub mod ptx;
 mod readers;
 mod recognise;
 mod speedscope;

@@ -21,6 +21,7 @@ use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
 use crate::run::{self, RunArgs};
 use crate::schema::{self, SchemaArgs};
+use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
 
 const EXAMPLES: &str = "\
@@ -73,6 +74,8 @@ enum Verb {
     Pack(PackArgs),
     /// Make tables of what was recorded, now
     Collect(CollectArgs),
+    /// Show what Triton made of kernels
+    Triton(TritonArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -135,6 +138,7 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Merge(args) => merge::merge(args, output),
         Verb::Pack(args) => pack::pack(args, output),
         Verb::Collect(args) => collect::collect(args, output),
+        Verb::Triton(args) => triton::triton(args, output),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);

@@ -46,4 +46,5 @@ mod run;
 mod runs;
 mod schema;
 mod text;
+mod triton;
 mod view;

@@ -15,6 +15,7 @@ mod kineto;
 mod memory_snapshot;
 mod perfetto;
 mod pprof;
+mod ptx;
 mod ranks;
 mod speedscope;
 mod svg;

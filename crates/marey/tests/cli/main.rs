@@ -17,6 +17,7 @@ mod query;
 mod recorded;
 mod schema;
 mod table;
+mod triton;
 mod verbs;
 
 use std::fmt::Write as _;

@@ -32,6 +32,7 @@ fn help_shows_the_verbs_and_examples() {
       merge        Make one run of several
       pack         Make one file of a run
       collect      Make tables of what was recorded, now
+      triton       Show what Triton made of kernels
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 

@@ -1,0 +1,158 @@
+//! From statements to accesses.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::mem;
+
+use super::instruction::Instruction;
+use super::places::{FrameId, Places};
+use super::statements::{Piece, Statements};
+use super::{Access, Function, Module, PtxError};
+
+/// Comments of LLVM around the text of an `asm`.
+const ASM_BEGINS: &str = "begin inline asm";
+const ASM_ENDS: &str = "end inline asm";
+
+/// Reads a text to its end, a piece at a time.
+pub fn read(source: impl BufRead) -> Result<Module, PtxError> {
+    let mut statements = Statements::new();
+    let mut reader = Reader::default();
+    statements.read(source, |piece| reader.take(&piece))?;
+    reader.finish(statements.lines)
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reader {
+    has_version: bool,
+    target: Option<String>,
+    places: Places,
+    functions: Vec<Counts>,
+    /// Blocks that are open.
+    depth: usize,
+    /// Whether the outermost of them is the last function's.
+    is_in_function: bool,
+    place: Option<FrameId>,
+    is_in_asm: bool,
+}
+
+/// The instructions of a function.
+struct Counts {
+    name: String,
+    is_kernel: bool,
+    /// In the order of first instructions, and how many.
+    keys: Vec<(Key, u64)>,
+    indices: HashMap<Key, usize>,
+}
+
+/// What is counted together.
+type Key = (Instruction, Option<FrameId>);
+
+impl Reader {
+    fn take(&mut self, piece: &Piece<'_>) -> Result<(), PtxError> {
+        match piece {
+            Piece::Line { text, comment } => self.take_line(text, comment)?,
+            Piece::Comment(text) => match text.trim() {
+                ASM_BEGINS => self.is_in_asm = true,
+                ASM_ENDS => self.is_in_asm = false,
+                _ => {}
+            },
+            Piece::Statement(text) => {
+                if self.is_in_function
+                    && let Some(instruction) = Instruction::parse(text)
+                    && let Some(function) = self.functions.last_mut()
+                {
+                    function.add((instruction, self.place));
+                }
+            }
+            Piece::Open(before) => {
+                if self.depth == 0
+                    && let Some(function) = Counts::begin(before)
+                {
+                    self.functions.push(function);
+                    self.is_in_function = true;
+                    self.is_in_asm = false;
+                    self.place = None;
+                }
+                self.depth += 1;
+            }
+            Piece::Close => {
+                self.depth = self.depth.saturating_sub(1);
+                self.is_in_function &= self.depth > 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, text: &str, comment: &str) -> Result<(), PtxError> {
+        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match word {
+            ".amdgcn_target" => return Err(PtxError::Amd),
+            ".version" => self.has_version = true,
+            ".target" => {
+                let name = rest.split(',').next().map_or("", str::trim);
+                self.target = Some(name.to_owned());
+            }
+            ".file" => self.places.add_file(text),
+            // Newer LLVM counts the lines of an `asm` on from its own line: those are not of the source.
+            ".loc" if !self.is_in_asm => self.place = self.places.add_location(text, comment),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, lines: u64) -> Result<Module, PtxError> {
+        let target = self.target.take().filter(|_| self.has_version).ok_or(PtxError::NotPtx)?;
+        if self.is_in_function {
+            let function = self.functions.pop().map(|function| function.name).unwrap_or_default();
+            return Err(PtxError::Truncated { function, line: lines });
+        }
+        let functions = mem::take(&mut self.functions);
+        let functions = functions.into_iter().map(|counts| counts.resolve(&self.places)).collect();
+        Ok(Module { target, functions })
+    }
+}
+
+impl Counts {
+    /// A function's head: `.visible .entry NAME(…)`, `.func (…) NAME (…)`.
+    fn begin(head: &str) -> Option<Self> {
+        let (is_kernel, after) = match head.split_once(".entry") {
+            Some((_, after)) => (true, after),
+            None => (false, head.split_once(".func")?.1),
+        };
+        let after = after.trim_start();
+        // What a function returns stands before its name.
+        let after = after
+            .strip_prefix('(')
+            .map_or(after, |returned| returned.split_once(')').unwrap_or_default().1.trim_start());
+        let end = after.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(after.len());
+        let name = after[..end].to_owned();
+        Some(Self { name, is_kernel, keys: Vec::new(), indices: HashMap::new() })
+    }
+
+    fn add(&mut self, key: Key) {
+        let next = self.keys.len();
+        let index = *self.indices.entry(key).or_insert_with_key(|key| {
+            self.keys.push((key.clone(), 0));
+            next
+        });
+        self.keys[index].1 += 1;
+    }
+
+    fn resolve(self, places: &Places) -> Function {
+        let mut resolved = HashMap::new();
+        let accesses = self.keys.into_iter().map(|((instruction, place), count)| Access {
+            operation: instruction.operation,
+            instruction: instruction.name,
+            space: instruction.space,
+            source: instruction.source,
+            width: instruction.width,
+            places: place.map_or_else(Default::default, |id| {
+                resolved.entry(id).or_insert_with(|| places.resolve(id)).clone()
+            }),
+            count,
+        });
+        let accesses = accesses.collect();
+        Function { name: self.name, is_kernel: self.is_kernel, accesses }
+    }
+}

@@ -1,0 +1,265 @@
+//! `marey triton`: what Triton compiled, from the files that it left.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand, ValueHint};
+use marey_formats::ptx::{self, Access, Function, Module, Operation, Place, PtxError, Space};
+use serde::Serialize;
+
+use crate::aligned::{Align, Look, write_rows};
+use crate::output::{Failure, Output, Stop};
+use crate::text::{printable, quoted};
+
+const EXAMPLES: &str = "\
+Examples:
+  marey triton mem-spaces ~/.triton/cache     Every kernel that Triton keeps compiled
+  marey triton mem-spaces matmul.ptx --json   One file, for programs
+  marey run -i print-mem-spaces train.py      The kernels of a program, at its end
+
+Counts are of instructions in the text, each once, however often it runs.";
+
+/// The file that is stdin.
+const STDIN: &str = "-";
+
+const HEADING: [&str; 9] =
+    ["#", "kernel", "place", "space", "operation", "width", "count", "instruction", "inlined at"];
+
+/// Arguments of `marey triton`.
+#[derive(Args)]
+pub(crate) struct TritonArgs {
+    #[command(subcommand)]
+    verb: TritonVerb,
+}
+
+#[derive(Subcommand)]
+enum TritonVerb {
+    /// Show what each line of kernels loads from and stores to which memory
+    MemSpaces(MemSpacesArgs),
+}
+
+/// Arguments of `marey triton mem-spaces`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+struct MemSpacesArgs {
+    /// PTX files, folders with such files at any depth, or `-` for stdin
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    files: Vec<PathBuf>,
+
+    /// Print one JSON array, with an element for each file
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the arguments ask for.
+pub(crate) fn triton(args: &TritonArgs, output: &mut Output) -> Result<(), Stop> {
+    match &args.verb {
+        TritonVerb::MemSpaces(args) => mem_spaces(args, output),
+    }
+}
+
+/// Shows all files in one table; one that cannot be read does not keep the others.
+fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
+    let mut modules = Vec::new();
+    for path in &args.files {
+        match files(path) {
+            Err(failure) => output.error(&failure)?,
+            Ok(files) => {
+                for file in files {
+                    match read(&file) {
+                        Ok(module) => modules.push((file, module)),
+                        Err(error) => output.error(&unreadable(&file, &error))?,
+                    }
+                }
+            }
+        }
+    }
+    if args.json {
+        write_json(output.data(), &modules)?;
+    } else if !modules.is_empty() {
+        write_table(&modules, output)?;
+    }
+    Ok(())
+}
+
+/// The files that an argument means; those of a folder in the order in which they were written.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if path == Path::new(STDIN) || !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Found::default();
+    found.walk(path).map_err(|error| Failure {
+        message: format!("{} cannot be read: {error}", quoted(path)),
+        hint: None,
+    })?;
+    if found.ptx.is_empty() {
+        let (what, hint) = if found.has_amd {
+            ("holds no .ptx file but AMD assembly (.amdgcn), which is not read", None)
+        } else {
+            let hint = "Triton leaves them in ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set";
+            ("holds no .ptx file", Some(hint.to_owned()))
+        };
+        return Err(Failure { message: format!("{} {what}", quoted(path)), hint });
+    }
+    found.ptx.sort_unstable();
+    Ok(found.ptx.into_iter().map(|(_, path)| path).collect())
+}
+
+/// What a folder holds.
+#[derive(Default)]
+struct Found {
+    ptx: Vec<(SystemTime, PathBuf)>,
+    has_amd: bool,
+}
+
+impl Found {
+    fn walk(&mut self, folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            // Not of what a link leads to, which may be this folder again.
+            if entry.file_type()?.is_dir() {
+                self.walk(&entry.path())?;
+                continue;
+            }
+            let path = entry.path();
+            match path.extension().and_then(|suffix| suffix.to_str()) {
+                Some("ptx") => self.ptx.push((entry.metadata()?.modified()?, path)),
+                Some("amdgcn") => self.has_amd = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(file: &Path) -> Result<Module, PtxError> {
+    if file == Path::new(STDIN) {
+        return ptx::read(io::stdin().lock());
+    }
+    ptx::read(BufReader::new(File::open(file)?))
+}
+
+fn unreadable(file: &Path, error: &PtxError) -> Failure {
+    Failure { message: printable(&format!("{}: {error}", quoted(file))).into_owned(), hint: None }
+}
+
+fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result<()> {
+    use Align::{Left, Right};
+    let functions = modules.iter().flat_map(|(_, module)| &module.functions);
+    let rows: Vec<_> = functions.clone().flat_map(rows).collect();
+    let aligns = [Right, Left, Left, Left, Left, Right, Right, Left, Left];
+    let look = Look { paint: output.paint, room: output.columns() };
+    write_rows(&HEADING.map(str::to_owned), &rows, &aligns, look, output.data())?;
+    if functions.flat_map(|function| &function.accesses).any(|access| access.places.is_empty()) {
+        output.note("no places where Triton compiled with TRITON_DISABLE_LINE_INFO=1")?;
+    }
+    Ok(())
+}
+
+/// Rows are numbered for each function.
+fn rows(function: &Function) -> impl Iterator<Item = Vec<String>> {
+    function.accesses.iter().enumerate().map(|(number, access)| {
+        let places: Vec<_> = access.places.iter().map(short).collect();
+        let (place, calls) = places.split_first().map_or(("-", &[][..]), |(p, c)| (p.as_str(), c));
+        vec![
+            number.to_string(),
+            printable(&function.name).into_owned(),
+            place.to_owned(),
+            spaces(access),
+            access.operation.as_str().to_owned(),
+            access.width.to_string(),
+            access.count.to_string(),
+            access.instruction.to_owned(),
+            calls.join(" < "),
+        ]
+    })
+}
+
+/// The place without the folder.
+fn short(place: &Place) -> String {
+    let name = place.file.rsplit('/').next().unwrap_or(&place.file);
+    format!("{}:{}:{}", printable(name), place.line, place.column)
+}
+
+/// The memory; both of a copy.
+fn spaces(access: &Access) -> String {
+    let space = access.space.map_or("-", Space::as_str);
+    access.source.map_or(space.to_owned(), |source| format!("{}>{space}", source.as_str()))
+}
+
+fn write_json(out: &mut impl Write, modules: &[(PathBuf, Module)]) -> io::Result<()> {
+    let modules: Vec<_> =
+        modules.iter().map(|(file, module)| ModuleJson::of(file, module)).collect();
+    serde_json::to_writer_pretty(&mut *out, &modules)?;
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+struct ModuleJson<'a> {
+    file: String,
+    target: &'a str,
+    functions: Vec<FunctionJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FunctionJson<'a> {
+    name: &'a str,
+    is_kernel: bool,
+    accesses: Vec<AccessJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct AccessJson<'a> {
+    operation: &'static str,
+    instruction: &'static str,
+    space: Option<&'static str>,
+    source: Option<&'static str>,
+    width: String,
+    thread_bits: Option<u64>,
+    count: u64,
+    places: Vec<PlaceJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlaceJson<'a> {
+    file: &'a str,
+    line: u32,
+    column: u32,
+}
+
+impl<'a> ModuleJson<'a> {
+    fn of(file: &Path, module: &'a Module) -> Self {
+        let functions = module.functions.iter().map(|function| FunctionJson {
+            name: &function.name,
+            is_kernel: function.is_kernel,
+            accesses: function.accesses.iter().map(AccessJson::of).collect(),
+        });
+        Self {
+            file: file.to_string_lossy().into_owned(),
+            target: &module.target,
+            functions: functions.collect(),
+        }
+    }
+}
+
+impl<'a> AccessJson<'a> {
+    fn of(access: &'a Access) -> Self {
+        let place = |place: &'a Place| PlaceJson {
+            file: &place.file,
+            line: place.line,
+            column: place.column,
+        };
+        Self {
+            operation: Operation::as_str(access.operation),
+            instruction: access.instruction,
+            space: access.space.map(Space::as_str),
+            source: access.source.map(Space::as_str),
+            width: access.width.to_string(),
+            thread_bits: access.width.thread_bits(),
+            count: access.count,
+            places: access.places.iter().map(place).collect(),
+        }
+    }
+}
