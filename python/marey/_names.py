@@ -67,6 +67,7 @@ LOSS_UNREADABLE_EVENTS: Final = "unreadable_events"
 LOSS_TRUNCATED_FILES: Final = "truncated_files"
 LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
+LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -82,6 +83,7 @@ LOSS_CAUSES: Final = (
     LOSS_TRUNCATED_FILES,
     LOSS_UNSUPPORTED_EVENTS,
     LOSS_UNMATCHED_ACTIVITIES,
+    LOSS_METRICS_UNFETCHED,
 )
 
 # Environment variables: docs/reference/environment.md.

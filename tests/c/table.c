@@ -55,5 +55,9 @@ int main(void) {
     PLACE(sessions);
     PLACE(defer_fork_restart);
     PLACE(run_dir);
+    PLACE(active);
+    PLACE(operator_exit_id);
+    PLACE(detached_here);
+    PLACE(count_losses);
     return 0;
 }

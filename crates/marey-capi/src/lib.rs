@@ -15,6 +15,7 @@
 mod ptr;
 mod sessions;
 
+use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
 use ptr::{guarded, metrics, text};
@@ -70,6 +71,10 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     sessions: sessions::sessions,
     defer_fork_restart: sessions::defer_fork_restart,
     run_dir: sessions::run_dir,
+    active: api::active_word(),
+    operator_exit_id,
+    detached_here,
+    count_losses,
 });
 
 // Names.
@@ -110,6 +115,16 @@ extern "C" fn operator_enter(name: u32) -> u64 {
 
 extern "C" fn operator_exit(name: u32) -> u64 {
     api::exit_operator(name)
+}
+
+extern "C" fn operator_exit_id(id: u64) -> u64 {
+    api::exit_operator_with_id(id)
+}
+
+extern "C" fn count_losses(cause: u8, losses: u64) {
+    if let Some(&cause) = LossCause::ALL.get(usize::from(cause)) {
+        api::count_losses(cause, losses);
+    }
 }
 
 extern "C" fn state_enter(name: u32) {
@@ -171,6 +186,10 @@ unsafe extern "C" fn detached_enter(
         api::enter_detached(parent, name, NodeKind::from_u8(kind))
             .map_or(std::ptr::null(), Arc::into_raw)
     })
+}
+
+extern "C" fn detached_here() -> *const Detached {
+    guarded(std::ptr::null(), || api::here().map_or(std::ptr::null(), Arc::into_raw))
 }
 
 unsafe extern "C" fn detached_exit(scope: *const Detached) {

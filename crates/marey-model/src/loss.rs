@@ -32,6 +32,8 @@ pub enum LossCause {
     Unsupported = 12,
     /// A device's activity whose launch is not in the file.
     UnmatchedActivity = 13,
+    /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
+    MetricUnfetched = 14,
 }
 
 impl LossCause {
@@ -39,7 +41,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -54,6 +56,7 @@ impl LossCause {
         Self::Truncated,
         Self::Unsupported,
         Self::UnmatchedActivity,
+        Self::MetricUnfetched,
     ];
 
     /// The key under which files count it.
@@ -73,6 +76,7 @@ impl LossCause {
             Self::Truncated => "truncated_files",
             Self::Unsupported => "unsupported_events",
             Self::UnmatchedActivity => "unmatched_activities",
+            Self::MetricUnfetched => "metrics_unfetched",
         }
     }
 
@@ -114,6 +118,9 @@ impl LossCause {
             Self::Unsupported => "Events of an imported file that runs have no place for.",
             Self::UnmatchedActivity => {
                 "Activities of devices whose launch is not in the imported file; they have no context."
+            }
+            Self::MetricUnfetched => {
+                "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
             }
         }
     }

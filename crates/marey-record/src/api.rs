@@ -8,8 +8,9 @@ use crate::names;
 use crate::output::Format;
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
-use crate::{clock, fork, recorder, sync};
+use crate::{clock, fork, losses, recorder, sync};
 use marey_model::context::{ContextSource, NodeKind};
+use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,11 @@ pub fn note_load() {
 /// The word that is zero while no session is alive. Faces test it before they call anything.
 pub fn live_word() -> &'static AtomicU64 {
     &CONTROL.live
+}
+
+/// The word that is zero while no session records.
+pub fn active_word() -> &'static AtomicU64 {
+    &CONTROL.active
 }
 
 /// Number of a name, for the calls below.
@@ -78,6 +84,15 @@ pub fn exit_operator(name: u32) -> u64 {
     local::event(|local| local.exit_operator(name))
 }
 
+/// Leaves the operator with this id, and what is open inside it, if it is still open on this thread; returns
+/// its id, 0 if it is not.
+pub fn exit_operator_with_id(id: u64) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    local::event(|local| local.exit_id(id))
+}
+
 /// Sets a state on this thread until [`exit_state`].
 pub fn enter_state(name: u32) {
     if CONTROL.is_live() {
@@ -128,6 +143,20 @@ pub fn enter_detached(
         return None;
     }
     Detached::enter(parent, name, kind, python_leaf())
+}
+
+/// The innermost scope of this thread, as a detached one that was left: values that are known only later
+/// can be added to it, in the sessions that record now.
+pub fn here() -> Option<Arc<Detached>> {
+    if !CONTROL.is_live() {
+        return None;
+    }
+    Detached::here()
+}
+
+/// Counts losses that a face has seen.
+pub fn count_losses(cause: LossCause, losses: u64) {
+    losses::add(cause, losses);
 }
 
 // Python frames.

@@ -241,6 +241,20 @@ impl Local {
         self.exit(name)
     }
 
+    /// Leaves the scope with this id, and those inside it, if it is still open; returns its id or 0.
+    pub(crate) fn exit_id(&mut self, id: u64) -> u64 {
+        let now = clock::ticks();
+        let mut own = (self.inherited..self.depth).rev();
+        let Some(wanted) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id))
+        else {
+            return 0;
+        };
+        while self.depth > wanted + 1 {
+            self.close_inner(now);
+        }
+        self.pop(now)
+    }
+
     fn operator_in_progress(&self) -> bool {
         (self.inherited..self.depth)
             .any(|at| self.frame(at).is_some_and(|frame| kind_of(&frame) == NodeKind::Operator))

@@ -35,19 +35,25 @@ impl Local {
 
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
-        let (place, state, sessions) = match self.top() {
-            Some(top) => (place_of(&top), top.state, top.sessions),
-            None => (ROOTS, self.state_name(), u64::MAX),
-        };
-        self.add_metrics_at(place, state, sessions, values)
+        let (place, state, sessions) = self.innermost();
+        self.add_metrics_at(place, state, sessions, None, values)
     }
 
-    /// Adds user metrics at a place, below `state` unless that is 0.
+    /// The innermost scope, the state below which its metrics go (0 for none), and who sees them.
+    pub(crate) fn innermost(&self) -> (Place, u32, u64) {
+        match self.top() {
+            Some(top) => (place_of(&top), top.state, top.sessions),
+            None => (ROOTS, self.state_name(), u64::MAX),
+        }
+    }
+
+    /// Adds user metrics at a place, below `state` unless that is 0. A trace has them at `ticks`, or now.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut place: Place,
         state: u32,
         sessions: u64,
+        ticks: Option<u64>,
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
         let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
@@ -66,7 +72,8 @@ impl Local {
             }
             let traced = active & CONTROL.trace.load(Ordering::Relaxed);
             if traced != 0 {
-                self.log_value(place, *number, value, traced & !python, traced & python);
+                let ticks = ticks.unwrap_or_else(clock::ticks);
+                self.log_value(place, ticks, *number, value, traced & !python, traced & python);
             }
         }
         Ok(())
@@ -74,14 +81,21 @@ impl Local {
 
     /// Logs a value, as [`Local::record`] logs an entry.
     #[cold]
-    fn log_value(&self, place: Place, metric: u32, value: &MetricValue, shadow: u64, python: u64) {
+    fn log_value(
+        &self,
+        place: Place,
+        ticks: u64,
+        metric: u32,
+        value: &MetricValue,
+        shadow: u64,
+        python: u64,
+    ) {
         let Some(log) = self.tree.own_log() else { return };
-        let now = clock::ticks();
         if shadow != 0 {
-            log.value(place.shadow, now, metric, value, shadow);
+            log.value(place.shadow, ticks, metric, value, shadow);
         }
         if python != 0 {
-            log.value(place.python, now, metric, value, python);
+            log.value(place.python, ticks, metric, value, python);
         }
     }
 }
