@@ -47,7 +47,7 @@ impl Local {
         }
     }
 
-    /// Adds user metrics at a place, below `state` unless that is 0. A trace has them at `ticks`, or now.
+    /// Adds user metrics at a place, below `state` unless that is 0, and tells the first that is refused. A trace has them at `ticks`, or now.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut place: Place,
@@ -61,14 +61,16 @@ impl Local {
         if state != 0 {
             place = self.below(place, state, NodeKind::State, active, python);
         }
+        let mut refused = Ok(());
         for (number, value) in values {
             let Some(name) = names::metric(*number) else { continue };
             for slot in slots(active) {
                 let node = if python & bit(slot) == 0 { place.shadow } else { place.python };
                 let Some(column) = self.tree.column(slot) else { continue };
-                column
+                let added = column
                     .add_metric(node, *number, &name, value)
-                    .inspect_err(|_| losses::count(LossCause::MetricRefused))?;
+                    .inspect_err(|_| losses::count(LossCause::MetricRefused));
+                refused = refused.and(added);
             }
             let traced = active & CONTROL.trace.load(Ordering::Relaxed);
             if traced != 0 {
@@ -76,7 +78,7 @@ impl Local {
                 self.log_value(place, ticks, *number, value, traced & !python, traced & python);
             }
         }
-        Ok(())
+        refused
     }
 
     /// Logs a value, as [`Local::record`] logs an entry.
