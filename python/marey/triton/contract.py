@@ -66,8 +66,9 @@ def _chains() -> dict[str, Chain]:
     for name, chain in chains.items():
         is_missing = chain is None and not _CHAINS[name]
         if not is_missing and not (hasattr(chain, "add") and hasattr(chain, "remove")):
+            version = getattr(triton, "__version__", "?")
             _warn_once(
-                f"triton {getattr(triton, '__version__', '?')}: knobs.runtime.{name} is no chain of "
+                f"triton {version}: knobs.runtime.{name} is no chain of "
                 "hooks as in triton 3.6 to 3.9; its launches are not recorded as operators"
             )
             return {}
@@ -112,4 +113,4 @@ _warned: set[str] = set()
 def _warn_once(note: str) -> None:
     if note not in _warned:
         _warned.add(note)
-        warn(note)
+        warn(note, via="triton")

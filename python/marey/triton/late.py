@@ -113,7 +113,7 @@ def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
     try:
         place.add_metrics(metrics)
     except (OverflowError, TypeError, ValueError) as error:
-        warn(f"a launch's metric was left out: {error}")
+        warn(f"a launch's metric was left out: {error}", via="triton")
 
 
 def count_loss() -> None:

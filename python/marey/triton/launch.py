@@ -132,7 +132,10 @@ class LaunchHook(Hook):
             elif is_on_host(value):
                 metrics[key] = plain(value, _conversion(key))
             else:
-                warn(f"metric {key!r} is a tensor on a {value.device} device and was left out")
+                warn(
+                    f"metric {key!r} is a tensor on a {value.device} device and was left out",
+                    via="triton",
+                )
         if metrics:
             add_metrics(place, metrics)
 

@@ -70,7 +70,8 @@ class TensorMetrics:
             self._has_warned = True
             warn(
                 f"metric {name!r} is a tensor on a GPU whose stream is being captured into a "
-                "graph; such values are left out"
+                "graph; such values are left out",
+                via="triton",
             )
 
 
