@@ -11,26 +11,17 @@ import pytest
 from conftest import Node, counts, find, metrics, recorded, run_well, tree
 
 knobs = pytest.importorskip("triton.knobs")
+compiler = pytest.importorskip("triton.compiler")
 
 pytestmark = pytest.mark.usefixtures("own_directory")
-
-
-class LazyDict:
-    """Metadata as Triton passes it: some at once, the rest when asked."""
-
-    def __init__(self, data: dict[str, Any], more: Callable[[], dict[str, Any]] = dict) -> None:
-        self.data = data
-        self._more = more
-
-    def get(self) -> dict[str, Any]:
-        return {**self.data, **self._more()}
 
 
 def launch(
     name: str, more: Callable[[], dict[str, Any]] = dict, run: Callable[[], None] | None = None
 ) -> None:
     """What Triton does around a launch."""
-    metadata = LazyDict({"name": name, "function": 1, "stream": 2}, more)
+    metadata = compiler.LazyDict({"name": name, "function": 1, "stream": 2})
+    metadata.add(more, ())
     knobs.runtime.launch_enter_hook(metadata)
     if run is not None:
         run()

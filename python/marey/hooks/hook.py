@@ -107,13 +107,17 @@ class HookManager:
             hook for hooks in cls._wanted.values() for hook, active in hooks.items() if active
         }
         for hook in [hook for hook in cls.active_hooks if hook not in wanted]:
-            cls.active_hooks.remove(hook)
+            cls._set_active([other for other in cls.active_hooks if other is not hook])
             hook.deactivate()
         for hook in wanted.difference(cls.active_hooks):
             hook.activate()
-            cls.active_hooks.append(hook)
-        cls.active_hooks.sort(key=lambda hook: hook.priority, reverse=True)
+            cls._set_active([*cls.active_hooks, hook])
         _listen(bool(cls.active_hooks))
+
+    @classmethod
+    def _set_active(cls, hooks: list[Hook]) -> None:
+        """Always another list: a launch may be going through the old one."""
+        cls.active_hooks = sorted(hooks, key=lambda hook: hook.priority, reverse=True)
 
     @classmethod
     def _init_handle(cls, *args: Any) -> None:
@@ -127,14 +131,15 @@ class HookManager:
 
     @classmethod
     def _enter(cls, metadata: Any) -> None:
-        entered: list[Hook] = []
+        hooks = cls.active_hooks
+        entered = 0
         try:
-            for hook in cls.active_hooks:
+            for hook in hooks:
                 hook.enter(metadata)
-                entered.append(hook)
+                entered += 1
         except BaseException:
             # The launch fails, and Triton calls no exit hook.
-            for hook in reversed(entered):
+            for hook in reversed(hooks[:entered]):
                 hook.exit(metadata)
             raise
 

@@ -36,6 +36,9 @@ class LazyDict(Protocol):
     data: dict[str, Any]
     """``name``, ``function`` and ``stream``; after `get`, everything."""
 
+    extras: list[Any]
+    """What `get` is still to evaluate."""
+
     def get(self) -> dict[str, Any]:
         """Also what the kernel's ``launch_metadata`` function returns, which this calls once."""
 
@@ -95,6 +98,7 @@ def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
     # None comes from a launch that was under way on another thread when we began to listen.
     is_known = (
         isinstance(getattr(metadata, "data", None), dict)
+        and isinstance(getattr(metadata, "extras", None), list)
         and callable(getattr(metadata, "get", None))
         and type(metadata).__weakrefoffset__ != 0
     )

@@ -12,7 +12,7 @@ from marey.hooks.hook import Hook
 from .contract import is_lazy_dict
 from .gpu import Event, Gpu, TorchGpu
 from .late import LateMetrics, count_loss
-from .progress import LaunchInProgress
+from .progress import ELSEWHERE, LaunchInProgress
 
 MOST_PAIRS = 4096
 """Launches that may be on their way at a time; the times of those beyond are lost, and counted."""
@@ -90,9 +90,10 @@ class EventTimer(Hook):
 
     def exit(self, metadata: Any) -> None:
         """Records the second event, first of what is done after the launch."""
-        if not self._launch.is_at(metadata):
+        launch = self._launch.end(metadata)
+        if launch is ELSEWHERE:
             return
-        operator, timed = self._launch.end()
+        operator, timed = launch
         if timed is not None:
             self._end(timed)
         _native.exit_op(operator)

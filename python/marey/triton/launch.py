@@ -8,17 +8,23 @@ from numbers import Number
 from typing import Any
 
 from marey import _native
+from marey._names import METADATA_STATE_PREFIX
 from marey._warning import warn
 from marey.hooks.hook import Hook
 from marey.state import metadata_state
 
 from .contract import LazyDict, is_installed, is_lazy_dict
 from .late import add_metrics
-from .progress import LaunchInProgress
+from .progress import ELSEWHERE, LaunchInProgress
 from .tensors import Conversion, TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
 
 # Keys of the metadata that are no metrics.
 _RESERVED = frozenset({"name", "function", "stream"})
+# Those whose type does not depend on what the kernel's author wrote.
+_CONVERSIONS: dict[str, Conversion] = {
+    **dict.fromkeys(("flops", "flops8", "flops16", "flops32", "flops64"), float),
+    "bytes": int,
+}
 
 
 class _Evaluation(threading.local):
@@ -83,37 +89,41 @@ class LaunchHook(Hook):
         """Enters the operator, unless the kernel is left out or serves another one's metadata."""
         if self._evaluation.is_under_way or not _native.is_active() or not is_lazy_dict(metadata):
             return
-        kernel = metadata.data.get("name")
+        kernel: str = metadata.data["name"]
         if self._launch.is_under_way() or not self._is_wanted(kernel):
             return
-        values = self._evaluate(metadata, kernel)
-        name = values["name"]
-        if not self._is_wanted(name):
-            return
+        name, values = kernel, None
+        if metadata.extras:
+            values = self._evaluate(metadata, kernel)
+            name = values["name"]
+            if not self._is_wanted(name):
+                return
         operator = _native.enter_op(name)
         self._launch.begin(metadata, operator)
-        if operator is not None and len(values) > len(_RESERVED):
+        if values is not None and operator is not None:
             self._add_metrics(kernel, values)
 
     def exit(self, metadata: Any) -> None:
         """Leaves the operator that `enter` entered, and adds metrics of launches that have come."""
-        if self._launch.is_at(metadata):
-            _native.exit_op(self._launch.end())
+        operator = self._launch.end(metadata)
+        if operator is not ELSEWHERE:
+            _native.exit_op(operator)
             self.tensors.poll()
 
     def settle(self) -> None:
         """Waits for metrics that lie on GPUs."""
         self.tensors.settle()
 
-    def _evaluate(self, metadata: LazyDict, kernel: str | None) -> dict[str, Any]:
+    def _evaluate(self, metadata: LazyDict, kernel: str) -> dict[str, Any]:
         self._evaluation.is_under_way = True
+        _native.enter_state(METADATA_STATE_PREFIX + kernel)
         try:
-            with metadata_state(kernel):
-                return metadata.get()
+            return metadata.get()
         finally:
+            _native.exit_state()
             self._evaluation.is_under_way = False
 
-    def _add_metrics(self, kernel: str | None, values: dict[str, Any]) -> None:
+    def _add_metrics(self, kernel: str, values: dict[str, Any]) -> None:
         """Adds the numbers to the operator, and fetches those that lie on GPUs."""
         place = _native.place()
         if place is None:
@@ -122,15 +132,18 @@ class LaunchHook(Hook):
         for key, value in values.items():
             if key in _RESERVED:
                 continue
-            if not is_tensor(value):
+            convert = _CONVERSIONS.get(key, _as_it_is)
+            if isinstance(value, (int, float)):
+                metrics[key] = convert(value)
+            elif not is_tensor(value):
                 if isinstance(value, Number):
-                    metrics[key] = _conversion(key)(value)
+                    metrics[key] = convert(value)
             elif is_on_gpu(value):
                 # The copy is no work of the kernel's.
                 with metadata_state(kernel):
-                    self.tensors.fetch(place, key, value, _conversion(key))
+                    self.tensors.fetch(place, key, value, convert)
             elif is_on_host(value):
-                metrics[key] = plain(value, _conversion(key))
+                metrics[key] = plain(value, convert)
             else:
                 warn(
                     f"metric {key!r} is a tensor on a {value.device} device and was left out",
@@ -139,19 +152,10 @@ class LaunchHook(Hook):
         if metrics:
             add_metrics(place, metrics)
 
-    def _is_wanted(self, name: str | None) -> bool:
-        if name is None:
-            return True
+    def _is_wanted(self, name: str) -> bool:
         if self._include is not None and self._include.match(name) is None:
             return False
         return self._exclude is None or self._exclude.match(name) is None
-
-
-def _conversion(key: str) -> Conversion:
-    """What makes the metric with this key of a number."""
-    if key.startswith("flops"):
-        return float
-    return int if key == "bytes" else _as_it_is
 
 
 def _as_it_is(value: Any) -> Any:

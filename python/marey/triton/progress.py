@@ -9,6 +9,9 @@ from typing import Any
 
 from .contract import LazyDict
 
+ELSEWHERE = object()
+"""What is returned for a launch that is not the one in progress."""
+
 
 class LaunchInProgress(threading.local):
     """The launch that this thread is at, for a hook to which those inside it are parts of it.
@@ -39,16 +42,14 @@ class LaunchInProgress(threading.local):
             return False
         return True
 
-    def is_at(self, metadata: LazyDict) -> bool:
-        """Whether it is this one that is in progress."""
-        return self._metadata is not None and self._metadata() is metadata
-
-    def end(self) -> Any:
-        """The launch is over; returns what `begin` was given."""
-        kept = self._kept
-        self._metadata = self._kept = None
-        return kept
+    def end(self, metadata: LazyDict) -> Any:
+        """The launch is over; returns what `begin` was given, `ELSEWHERE` if it is another one."""
+        if self._metadata is None or self._metadata() is not metadata:
+            return ELSEWHERE
+        self._metadata = None
+        return self._kept
 
     def _died(self, metadata: weakref.ref[LazyDict]) -> None:
         if metadata is self._metadata:
-            self._abandon(self.end())
+            self._metadata = None
+            self._abandon(self._kept)
