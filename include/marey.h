@@ -186,6 +186,7 @@ typedef struct marey_table {
     const uint64_t *active;
     uint64_t (*operator_exit_id)(uint64_t id);
     const marey_detached_t *(*detached_here)(void);
+    uint64_t (*detached_operator_enter)(const marey_detached_t *scope, uint32_t name);
     void (*count_losses)(uint8_t cause, uint64_t losses);
 } marey_table_t;
 

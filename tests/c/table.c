@@ -58,6 +58,7 @@ int main(void) {
     PLACE(active);
     PLACE(operator_exit_id);
     PLACE(detached_here);
+    PLACE(detached_operator_enter);
     PLACE(count_losses);
     return 0;
 }

@@ -74,6 +74,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     active: api::active_word(),
     operator_exit_id,
     detached_here,
+    detached_operator_enter,
     count_losses,
 });
 
@@ -190,6 +191,12 @@ unsafe extern "C" fn detached_enter(
 
 extern "C" fn detached_here() -> *const Detached {
     guarded(std::ptr::null(), || api::here().map_or(std::ptr::null(), Arc::into_raw))
+}
+
+unsafe extern "C" fn detached_operator_enter(scope: *const Detached, name: u32) -> u64 {
+    // SAFETY: the caller's promise, as in `borrow`.
+    let scope = unsafe { borrow(scope) };
+    guarded(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
 }
 
 unsafe extern "C" fn detached_exit(scope: *const Detached) {

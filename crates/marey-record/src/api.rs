@@ -73,7 +73,15 @@ pub fn enter_operator(name: u32) -> u64 {
         return 0;
     }
     let leaf = python_leaf();
-    local::event(|local| local.enter_operator(name, leaf))
+    local::event(|local| local.enter_operator(name, leaf, None))
+}
+
+/// The same inside a detached scope. The operator itself lies on the thread's stack.
+pub fn enter_operator_in(scope: &Detached, name: u32) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    scope.enter_operator(name, python_leaf())
 }
 
 /// Leaves the operator.

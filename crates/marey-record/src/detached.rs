@@ -163,6 +163,15 @@ impl Detached {
         added.unwrap_or(Ok(()))
     }
 
+    /// Enters an operator inside the scope, on the stack of the calling thread; returns its id.
+    pub(crate) fn enter_operator(&self, name: u32, python_leaf: u32) -> u64 {
+        local::event(|local| {
+            let is_current = self.epoch == CONTROL.epoch.load(Ordering::Relaxed);
+            let above = is_current.then(|| self.place_in(local));
+            local.enter_operator(name, python_leaf, above)
+        })
+    }
+
     /// Where the scope is in the caller's tree; its path is made there if need be.
     fn place_in(&self, local: &mut Local) -> Place {
         if Arc::ptr_eq(&self.origin, &local.tree) {

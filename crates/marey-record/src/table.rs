@@ -243,6 +243,8 @@ pub struct Table {
     /// The innermost scope of this thread, for `detached_add_metrics` now or later; null if the thread
     /// cannot record. To be released.
     pub detached_here: extern "C" fn() -> *const Detached,
+    /// Enters an operator of this thread inside a detached scope; to be left as any other.
+    pub detached_operator_enter: unsafe extern "C" fn(scope: *const Detached, name: u32) -> u64,
     /// Counts losses by the number of their cause.
     pub count_losses: extern "C" fn(cause: u8, losses: u64),
 }

@@ -48,7 +48,12 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    Ok(Some((table().operator_enter)(number_of(name)?)).filter(|&id| id != 0))
+    let operator = number_of(name)?;
+    let id = match task::innermost(name.py()) {
+        Some(token) => token.get().enter_operator(operator),
+        None => (table().operator_enter)(operator),
+    };
+    Ok(Some(id).filter(|&id| id != 0))
 }
 
 /// Leaves the innermost operator, or the one with this id, if it is still open on this thread, and what is
