@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 /// What `place` returns.
 #[pyclass(frozen, module = "marey._native")]
-struct Place {
+pub(crate) struct Place {
     scope: *const Detached,
 }
 
@@ -48,5 +48,6 @@ fn place() -> Option<Place> {
 
 /// Adds the functions to the module.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Place>()?;
     module.add_function(wrap_pyfunction!(place, module)?)
 }
