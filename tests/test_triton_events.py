@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import marey
 import pytest
 from conftest import counts, find, metrics, recorded
 from marey.triton.events import EventTimer
+from marey.triton.gpu import TorchGpu
 from triton_gpu import FakeGpu
 
 knobs = pytest.importorskip("triton.knobs")
@@ -133,3 +135,17 @@ def test_a_launch_that_fails_leaves_its_operator(fail: Callable[[FakeGpu], None]
     root = recorded(session)
     assert counts(root) == {"failing": 1, "kernel": 1}
     assert (metrics(find(root, "failing")), metrics(find(root, "kernel"))) == ({}, timed(1, 10))
+
+
+def test_streams_of_torch_are_those_of_the_driver() -> None:
+    # For PyTorch's constructor 0 is no stream, so the default one must come from elsewhere.
+    cuda = SimpleNamespace(
+        current_stream=lambda: SimpleNamespace(cuda_stream=7),
+        default_stream=lambda: SimpleNamespace(cuda_stream=0),
+        ExternalStream=lambda pointer: SimpleNamespace(cuda_stream=pointer, is_external=True),
+    )
+    gpu = TorchGpu(SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=None)))
+    assert gpu.device_type == "CUDA"
+    streams = [gpu.launch_stream(pointer) for pointer in (7, 0, 8)]
+    assert [stream.cuda_stream for stream in streams] == [7, 0, 8]
+    assert [hasattr(stream, "is_external") for stream in streams] == [False, False, True]

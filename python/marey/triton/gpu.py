@@ -44,11 +44,15 @@ class Gpu(Protocol):
 
 
 class TorchGpu:
-    """PyTorch's. Its streams and events are the same for CUDA and HIP."""
+    """PyTorch's. Its streams and events are the same for CUDA and HIP.
 
-    def __init__(self) -> None:
-        import torch
+    Args:
+        torch: The package, imported if not given.
+    """
 
+    def __init__(self, torch: Any = None) -> None:
+        if torch is None:
+            import torch
         self._cuda: Any = torch.cuda
         self.device_type = "HIP" if torch.version.hip else "CUDA"
 

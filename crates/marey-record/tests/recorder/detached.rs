@@ -103,14 +103,20 @@ fn a_late_value_belongs_to_the_scope_and_the_sessions_of_its_place() {
         api::exit_state();
         place
     });
+    let top = api::here().unwrap();
     let other = turn.start("begun since");
+    top.add_metrics(&[(late, MetricValue::Int(4))]).unwrap();
     scope("elsewhere", || place.add_metrics(&[(late, MetricValue::Int(1))]).unwrap());
     on_thread("another", move || {
         place.add_metrics(&[(late, MetricValue::Int(2))]).unwrap();
     });
     let profile = look(session);
     assert_eq!(profile.metric("outer/inner/state", "late"), 3);
-    assert_eq!(look(other).counts(), [("elsewhere", 1)]);
+    // What was added to no scope lies on the root, in the session that recorded then.
+    assert_eq!(profile.metric("", "late"), 4);
+    let other = look(other);
+    assert_eq!(other.paths(), ["elsewhere"]);
+    assert!(other.metric("", "late").is_null());
 }
 
 #[test]
