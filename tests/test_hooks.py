@@ -199,6 +199,19 @@ def test_hooks_nest_by_priority() -> None:
     ]
 
 
+def test_another_hook_may_have_evaluated_the_metadata() -> None:
+    class Curious(Recording):
+        def enter(self, metadata: Any) -> None:
+            metadata.get()
+
+    session = proton.start("x", hook="triton")
+    proton.start("x", hook=Curious([], "curious", 200))
+    launch("raw", lambda: {"name": "kernel", "flops": 1})
+    root = recorded(session)
+    assert shown(root) == {"kernel": 1}
+    assert metrics(find(root, "kernel")) == {"flops": 1.0}
+
+
 def test_nothing_stays_in_tritons_chains() -> None:
     session = proton.start("x", hook="triton")
     assert knobs.runtime.launch_enter_hook.calls

@@ -180,7 +180,7 @@ def test_inside_a_capture_values_are_left_out_and_told_once(
 
 def test_a_tensor_on_another_device_is_left_out(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
-    with pytest.warns(UserWarning, match="'tokens' is a tensor on a .*xpu.* device"):
+    with pytest.warns(UserWarning, match="left out: 'tokens': a tensor on a .*xpu.* device"):
         launch("kernel", tokens=FakeTensor(1, gpu, kind="xpu"))
     assert metrics(find(recorded(session), "kernel")) == {}
 
@@ -194,6 +194,22 @@ def test_a_metric_that_changes_its_type_fails_no_launch(gpu: FakeGpu) -> None:
     root = recorded(session)
     assert metrics(find(root, "kernel")) == {"tokens": 2, "flops": 2.0}
     assert find(root, "kernel")["metrics"]["wall_count"] == 3
+
+
+def test_a_value_that_is_no_metric_fails_no_launch(
+    gpu: FakeGpu, recwarn: pytest.WarningsRecorder
+) -> None:
+    session = marey.start("x", hook="triton")
+    nan = float("nan")
+    launch("kernel", bytes=nan, flops=1)
+    launch("kernel", bytes=FakeTensor(nan), flops=2)
+    launch("kernel", bytes=FakeTensor(nan, gpu), flops=3)
+    gpu.advance()
+    launch("kernel", complex=1j, flops=4)
+    told = {str(warning.message) for warning in recwarn}
+    assert told == {"a launch's metric was left out: 'bytes': cannot convert float NaN to integer"}
+    root = recorded(session)
+    assert metrics(find(root, "kernel")) == {"flops": 10.0}
 
 
 def test_what_waits_at_a_fork_is_the_parents(gpu: FakeGpu) -> None:

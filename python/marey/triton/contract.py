@@ -97,7 +97,8 @@ def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
         return known
     # None comes from a launch that was under way on another thread when we began to listen.
     is_known = (
-        isinstance(getattr(metadata, "data", None), dict)
+        isinstance(data := getattr(metadata, "data", None), dict)
+        and "name" in data
         and isinstance(getattr(metadata, "extras", None), list)
         and callable(getattr(metadata, "get", None))
         and type(metadata).__weakrefoffset__ != 0

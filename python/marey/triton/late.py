@@ -13,6 +13,9 @@ from marey import _native
 from marey._names import LOSS_METRICS_UNFETCHED
 from marey._warning import warn
 
+REFUSALS = (OverflowError, TypeError, ValueError)
+"""What a value that is no metric raises."""
+
 
 class Late(Protocol):
     """Values that a GPU is still to give. If it fails, the methods raise `RuntimeError`."""
@@ -102,6 +105,8 @@ class LateMetrics:
             metrics = waiting.late.metrics()
         except RuntimeError:  # the GPU has failed, which the program will notice by itself
             count_loss()
+        except REFUSALS as refusal:
+            warn_of(str(refusal))
         else:
             add_metrics(waiting.place, metrics)
         self._bytes -= waiting.late.size_bytes
@@ -109,11 +114,16 @@ class LateMetrics:
 
 
 def add_metrics(place: _native.Place, metrics: dict[str, Any]) -> None:
-    """Adds metrics at a place. Warns of one that is refused: a launch must not fail for it."""
+    """Adds metrics at a place."""
     try:
         place.add_metrics(metrics)
-    except (OverflowError, TypeError, ValueError) as error:
-        warn(f"a launch's metric was left out: {error}", via="triton")
+    except REFUSALS as refusal:
+        warn_of(str(refusal))
+
+
+def warn_of(refusal: str) -> None:
+    """Warns of a metric that was refused: a launch must not fail for it."""
+    warn(f"a launch's metric was left out: {refusal}", via="triton")
 
 
 def count_loss() -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 from marey import _native
 from marey._names import METADATA_STATE_PREFIX
-from marey._warning import warn
 from marey.hooks.hook import Hook
 from marey.state import metadata_state
 
 from .contract import LazyDict, is_installed, is_lazy_dict
-from .late import add_metrics
+from .late import REFUSALS, add_metrics, warn_of
 from .progress import ELSEWHERE, LaunchInProgress
 from .tensors import Conversion, TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
 
@@ -92,15 +91,14 @@ class LaunchHook(Hook):
         kernel: str = metadata.data["name"]
         if self._launch.is_under_way() or not self._is_wanted(kernel):
             return
-        name, values = kernel, None
-        if metadata.extras:
-            values = self._evaluate(metadata, kernel)
-            name = values["name"]
-            if not self._is_wanted(name):
-                return
+        # Another hook may have evaluated them already.
+        values = self._evaluate(metadata, kernel) if metadata.extras else metadata.data
+        name = values["name"]
+        if name is not kernel and not self._is_wanted(name):
+            return
         operator = _native.enter_op(name)
         self._launch.begin(metadata, operator)
-        if values is not None and operator is not None:
+        if operator is not None and len(values) > len(_RESERVED):
             self._add_metrics(kernel, values)
 
     def exit(self, metadata: Any) -> None:
@@ -133,22 +131,22 @@ class LaunchHook(Hook):
             if key in _RESERVED:
                 continue
             convert = _CONVERSIONS.get(key, _as_it_is)
-            if isinstance(value, (int, float)):
-                metrics[key] = convert(value)
-            elif not is_tensor(value):
-                if isinstance(value, Number):
+            try:
+                if isinstance(value, (int, float)):
                     metrics[key] = convert(value)
-            elif is_on_gpu(value):
-                # The copy is no work of the kernel's.
-                with metadata_state(kernel):
-                    self.tensors.fetch(place, key, value, convert)
-            elif is_on_host(value):
-                metrics[key] = plain(value, convert)
-            else:
-                warn(
-                    f"metric {key!r} is a tensor on a {value.device} device and was left out",
-                    via="triton",
-                )
+                elif not is_tensor(value):
+                    if isinstance(value, Real):
+                        metrics[key] = convert(value)
+                elif is_on_gpu(value):
+                    # The copy is no work of the kernel's.
+                    with metadata_state(kernel):
+                        self.tensors.fetch(place, key, value, convert)
+                elif is_on_host(value):
+                    metrics[key] = plain(value, convert)
+                else:
+                    raise TypeError(f"a tensor on a {value.device} device")
+            except REFUSALS as refusal:
+                warn_of(f"{key!r}: {refusal}")
         if metrics:
             add_metrics(place, metrics)
 

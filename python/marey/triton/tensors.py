@@ -9,7 +9,7 @@ from marey import _native
 from marey._warning import warn
 
 from .gpu import Event, Gpu, TorchGpu
-from .late import LateMetrics, count_loss
+from .late import REFUSALS, LateMetrics, count_loss
 
 Conversion: TypeAlias = Callable[[Any], Any]
 """What makes the metric of a number."""
@@ -92,7 +92,10 @@ class _Copy:
         self._event.synchronize()
 
     def metrics(self) -> dict[str, Any]:
-        return {self._name: plain(self._host, self._convert)}
+        try:
+            return {self._name: plain(self._host, self._convert)}
+        except REFUSALS as refusal:
+            raise ValueError(f"{self._name!r}: {refusal}") from refusal
 
 
 def is_tensor(value: Any) -> bool:
