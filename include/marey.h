@@ -182,6 +182,12 @@ typedef struct marey_table {
     size_t (*sessions)(int64_t *sessions, size_t len);
     void (*defer_fork_restart)(void);
     int32_t (*run_dir)(int64_t session, marey_sink_t sink, void *context, marey_error_t *error);
+
+    const uint64_t *active;
+    uint64_t (*operator_exit_id)(uint64_t id);
+    const marey_detached_t *(*detached_here)(void);
+    uint64_t (*detached_operator_enter)(const marey_detached_t *scope, uint32_t name);
+    void (*count_losses)(uint8_t cause, uint64_t losses);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,26 +12,17 @@ import pytest
 from conftest import Node, counts, find, metrics, recorded, run_well, tree
 
 knobs = pytest.importorskip("triton.knobs")
+compiler = pytest.importorskip("triton.compiler")
 
 pytestmark = pytest.mark.usefixtures("own_directory")
-
-
-class LazyDict:
-    """Metadata as Triton passes it: some at once, the rest when asked."""
-
-    def __init__(self, data: dict[str, Any], more: Callable[[], dict[str, Any]] = dict) -> None:
-        self.data = data
-        self._more = more
-
-    def get(self) -> dict[str, Any]:
-        return {**self.data, **self._more()}
 
 
 def launch(
     name: str, more: Callable[[], dict[str, Any]] = dict, run: Callable[[], None] | None = None
 ) -> None:
     """What Triton does around a launch."""
-    metadata = LazyDict({"name": name, "function": 1, "stream": 2}, more)
+    metadata = compiler.LazyDict({"name": name, "function": 1, "stream": 2})
+    metadata.add(more, ())
     knobs.runtime.launch_enter_hook(metadata)
     if run is not None:
         run()
@@ -113,9 +105,35 @@ def test_kernels_that_compute_metadata_run_under_the_metadata_state() -> None:
 
 def test_a_launch_inside_a_launch_belongs_to_the_outer_one() -> None:
     session = proton.start("x", hook="triton")
-    launch("outer", run=lambda: launch("inner", lambda: {"flops": 1.0}))
+
+    def run() -> None:
+        launch("inner", lambda: {"flops": 1.0})
+        with proton.scope("still outer"):
+            pass
+
+    launch("outer", run=run)
     launch("next")
-    assert shown(recorded(session)) == {"outer": 1, "next": 1}
+    assert shown(recorded(session)) == {"outer": 1, "outer/still outer": 1, "next": 1}
+
+
+def test_a_launch_of_a_task_lies_in_the_tasks_scopes() -> None:
+    async def task(name: str, turns: asyncio.Queue[None]) -> None:
+        with proton.scope(name):
+            await turns.get()
+            launch("kernel", lambda: {"flops": 1.0})
+
+    async def main() -> None:
+        turns: asyncio.Queue[None] = asyncio.Queue()
+        tasks = [asyncio.create_task(task(name, turns)) for name in ("a", "b")]
+        for _ in tasks:
+            turns.put_nowait(None)
+        await asyncio.gather(*tasks)
+
+    session = proton.start("x", hook="triton")
+    asyncio.run(main())
+    root = recorded(session)
+    assert shown(root) == {"a": 1, "a/kernel": 1, "b": 1, "b/kernel": 1}
+    assert metrics(find(root, "a/kernel")) == metrics(find(root, "b/kernel")) == {"flops": 1.0}
 
 
 def test_kernels_are_included_and_excluded_by_name() -> None:
@@ -179,6 +197,19 @@ def test_hooks_nest_by_priority() -> None:
         *("low exit", "high exit", "low unload", "high unload", "high deactivate"),
         *("low enter", "low exit"),
     ]
+
+
+def test_another_hook_may_have_evaluated_the_metadata() -> None:
+    class Curious(Recording):
+        def enter(self, metadata: Any) -> None:
+            metadata.get()
+
+    session = proton.start("x", hook="triton")
+    proton.start("x", hook=Curious([], "curious", 200))
+    launch("raw", lambda: {"name": "kernel", "flops": 1})
+    root = recorded(session)
+    assert shown(root) == {"kernel": 1}
+    assert metrics(find(root, "kernel")) == {"flops": 1.0}
 
 
 def test_nothing_stays_in_tritons_chains() -> None:

@@ -71,6 +71,7 @@ LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
 LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
+LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -88,6 +89,7 @@ LOSS_CAUSES: Final = (
     LOSS_UNMATCHED_ACTIVITIES,
     LOSS_COUNTERS_ENDED,
     LOSS_RANGES_TABLE_FULL,
+    LOSS_METRICS_UNFETCHED,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -7,8 +7,12 @@ import contextlib
 import os
 import sys
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from . import _collect, _native
+
+if TYPE_CHECKING:
+    from .hooks import HookManager
 
 written: list[str] = []
 """Paths of the profiles that this process has written."""
@@ -34,6 +38,7 @@ def finish(session: int | None, output_format: str) -> None:
         OSError: A file cannot be written.
     """
     global _says_note
+    settle()
     for ending in _native.sessions() if session is None else [session]:
         with contextlib.suppress(IndexError):  # another thread has just ended it
             _collect.at_exit(_native.run_dir(ending))
@@ -44,6 +49,18 @@ def finish(session: int | None, output_format: str) -> None:
 
         _says_note = False
         say(missing_gpu_note())
+
+
+def hook_manager() -> type[HookManager] | None:
+    """The manager of hooks, if any hook was ever registered."""
+    module = sys.modules.get("marey.hooks.hook")
+    return None if module is None else module.HookManager
+
+
+def settle() -> None:
+    """Has hooks add what they still wait for: what was recorded is about to be read or to end."""
+    if manager := hook_manager():
+        manager.settle()
 
 
 def say(line: str) -> None:

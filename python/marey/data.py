@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _native
+from . import _native, _session
 
 __all__ = ["advance_phase", "clear", "get", "get_msgpack", "is_phase_complete"]
 
@@ -27,13 +27,17 @@ def get(session: int | None = 0, phase: int = 0) -> list[dict[str, Any]] | None:
         return None
     import json
 
+    _session.settle()
     document: list[dict[str, Any]] = json.loads(_native.get_data(session, phase, "hatchet"))
     return document
 
 
 def get_msgpack(session: int | None = 0, phase: int = 0) -> bytes | None:
     """The same, encoded with MessagePack; raises as `get` does."""
-    return None if session is None else _native.get_data(session, phase, "hatchet_msgpack")
+    if session is None:
+        return None
+    _session.settle()
+    return _native.get_data(session, phase, "hatchet_msgpack")
 
 
 def advance_phase(session: int | None = 0) -> int | None:
@@ -46,7 +50,10 @@ def advance_phase(session: int | None = 0) -> int | None:
         IndexError: There is no such session.
         OSError: With ``mode="periodic_flushing"``, the phase's file cannot be written.
     """
-    return None if session is None else _native.advance_phase(session)
+    if session is None:
+        return None
+    _session.settle()
+    return _native.advance_phase(session)
 
 
 def is_phase_complete(session: int | None = 0, phase: int = 0) -> bool:
@@ -65,4 +72,5 @@ def clear(session: int | None = 0, phase: int = 0, clear_up_to_phase: bool = Fal
         IndexError: There is no such session.
     """
     if session is not None:
+        _session.settle()
         _native.clear(session, phase, clear_up_to_phase)

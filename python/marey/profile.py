@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
@@ -14,7 +13,7 @@ from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled
 
 if TYPE_CHECKING:
-    from .hooks import Hook, HookManager
+    from .hooks import Hook
     from .mode import BaseMode
 
 DEFAULT_PROFILE_NAME = "proton"
@@ -100,7 +99,7 @@ def start_for(
     )
     _nvtx.listen()
     # The session may be one that was deactivated, with hooks of its own.
-    if manager := _hook_manager():
+    if manager := _session.hook_manager():
         manager.activate(session)
     if launch_hook is not None:
         from .hooks import HookManager
@@ -131,19 +130,13 @@ def _as_hook(hook: str | Hook | None) -> Hook | None:
     raise ValueError(f"Unsupported hook: {hook!r}")
 
 
-def _hook_manager() -> type[HookManager] | None:
-    """The manager of hooks, if any hook was ever registered."""
-    module = sys.modules.get("marey.hooks.hook")
-    return None if module is None else module.HookManager
-
-
 def activate(session: int | None = None) -> None:
     """Lets a session (`None`: every one) record.
 
     Raises:
         IndexError: There is no such session.
     """
-    if manager := _hook_manager():
+    if manager := _session.hook_manager():
         manager.activate(session)
     _native.activate(session)
 
@@ -157,8 +150,9 @@ def deactivate(session: int | None = None, flushing: bool = False) -> None:
     Raises:
         IndexError: There is no such session.
     """
-    if manager := _hook_manager():
+    if manager := _session.hook_manager():
         manager.deactivate(session)
+        manager.settle()
     _native.deactivate(session)
     if flushing:
         _native.checkpoint()
@@ -181,7 +175,7 @@ def finalize(session: int | None = None, output_format: str | None = "") -> None
         OSError: The file cannot be written.
     """
     _session.finish(session, output_format or "")
-    if manager := _hook_manager():
+    if manager := _session.hook_manager():
         manager.unregister(session)
 
 

@@ -55,5 +55,10 @@ int main(void) {
     PLACE(sessions);
     PLACE(defer_fork_restart);
     PLACE(run_dir);
+    PLACE(active);
+    PLACE(operator_exit_id);
+    PLACE(detached_here);
+    PLACE(detached_operator_enter);
+    PLACE(count_losses);
     return 0;
 }

@@ -16,6 +16,7 @@ mod ptr;
 mod sessions;
 
 use marey_gpu::nvtx;
+use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
 use ptr::{guarded, metrics, text};
@@ -82,6 +83,11 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     sessions: sessions::sessions,
     defer_fork_restart: sessions::defer_fork_restart,
     run_dir: sessions::run_dir,
+    active: api::active_word(),
+    operator_exit_id,
+    detached_here,
+    detached_operator_enter,
+    count_losses,
 });
 
 // Names.
@@ -122,6 +128,16 @@ extern "C" fn operator_enter(name: u32) -> u64 {
 
 extern "C" fn operator_exit(name: u32) -> u64 {
     api::exit_operator(name)
+}
+
+extern "C" fn operator_exit_id(id: u64) -> u64 {
+    api::exit_operator_with_id(id)
+}
+
+extern "C" fn count_losses(cause: u8, losses: u64) {
+    if let Some(&cause) = LossCause::ALL.get(usize::from(cause)) {
+        api::count_losses(cause, losses);
+    }
 }
 
 extern "C" fn state_enter(name: u32) {
@@ -183,6 +199,16 @@ unsafe extern "C" fn detached_enter(
         api::enter_detached(parent, name, NodeKind::from_u8(kind))
             .map_or(std::ptr::null(), Arc::into_raw)
     })
+}
+
+extern "C" fn detached_here() -> *const Detached {
+    guarded(std::ptr::null(), || api::here().map_or(std::ptr::null(), Arc::into_raw))
+}
+
+unsafe extern "C" fn detached_operator_enter(scope: *const Detached, name: u32) -> u64 {
+    // SAFETY: the caller's promise, as in `borrow`.
+    let scope = unsafe { borrow(scope) };
+    guarded(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
 }
 
 unsafe extern "C" fn detached_exit(scope: *const Detached) {

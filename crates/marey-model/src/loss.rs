@@ -40,6 +40,8 @@ pub enum LossCause {
     CountersEnded = 16,
     /// More ranges were open at once, between a start and an end, than their table holds.
     Ranges = 17,
+    /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
+    MetricUnfetched = 18,
 }
 
 impl LossCause {
@@ -47,7 +49,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -66,6 +68,7 @@ impl LossCause {
         Self::DeviceRecord,
         Self::CountersEnded,
         Self::Ranges,
+        Self::MetricUnfetched,
     ];
 
     /// The key under which files count it.
@@ -89,6 +92,7 @@ impl LossCause {
             Self::DeviceRecord => "device_records_dropped",
             Self::CountersEnded => "counters_ended",
             Self::Ranges => "ranges_table_full",
+            Self::MetricUnfetched => "metrics_unfetched",
         }
     }
 
@@ -142,6 +146,9 @@ impl LossCause {
             }
             Self::Ranges => {
                 "Ranges with a start and an end, as NVTX has them, that found no room among those that were open."
+            }
+            Self::MetricUnfetched => {
+                "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
             }
         }
     }

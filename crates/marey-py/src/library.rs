@@ -28,6 +28,11 @@ pub(crate) fn is_live() -> bool {
     live.load(Ordering::Relaxed) != 0
 }
 
+/// Whether any session records.
+pub(crate) fn is_active() -> bool {
+    table().active.load(Ordering::Relaxed) != 0
+}
+
 /// Finds the library: the copy that the process has, the one that the environment names, the one
 /// of the package.
 pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {

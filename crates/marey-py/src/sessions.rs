@@ -2,7 +2,8 @@
 
 use crate::error::checked;
 use crate::frames;
-use crate::library::{is_live, table};
+use crate::library::{self, is_live, table};
+use marey_model::loss::LossCause;
 use marey_record::table::StartOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -253,6 +254,21 @@ fn is_recording() -> bool {
     is_live()
 }
 
+/// Whether any session records now.
+#[pyfunction]
+fn is_active() -> bool {
+    library::is_active()
+}
+
+/// Counts losses that the Python side has seen.
+#[pyfunction]
+fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
+    let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
+    let cause = known.ok_or_else(|| PyValueError::new_err(format!("no cause of loss: {cause}")))?;
+    (table().count_losses)(cause as u8, losses);
+    Ok(())
+}
+
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
@@ -272,6 +288,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(before_fork, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,
         wrap_pyfunction!(is_recording, module)?,
+        wrap_pyfunction!(is_active, module)?,
+        wrap_pyfunction!(count_losses, module)?,
     ] {
         module.add_function(function)?;
     }

@@ -72,6 +72,12 @@ impl Token {
         self.number
     }
 
+    /// Enters an operator of this thread inside the scope.
+    pub(crate) fn enter_operator(&self, name: u32) -> u64 {
+        // SAFETY: the token owns the scope.
+        unsafe { (table().detached_operator_enter)(self.scope, name) }
+    }
+
     /// Adds metrics to the scope.
     pub(crate) fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
         metrics::add(metrics, |values, len, error| {

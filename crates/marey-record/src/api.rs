@@ -36,6 +36,11 @@ pub fn is_live() -> bool {
     CONTROL.is_live()
 }
 
+/// The word that is zero while no session records.
+pub fn active_word() -> &'static AtomicU64 {
+    &CONTROL.active
+}
+
 /// Number of a name, for the calls below.
 pub fn intern(name: &str) -> u32 {
     names::intern(name)
@@ -104,7 +109,15 @@ pub fn enter_operator(name: u32) -> u64 {
         return 0;
     }
     let leaf = python_leaf();
-    local::event(|local| local.enter_operator(name, leaf))
+    local::event(|local| local.enter_operator(name, leaf, None))
+}
+
+/// The same inside a detached scope. The operator itself lies on the thread's stack.
+pub fn enter_operator_in(scope: &Detached, name: u32) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    scope.enter_operator(name, python_leaf())
 }
 
 /// Leaves the operator.
@@ -131,6 +144,15 @@ pub fn launch_exit(correlation: u32, has_launched: bool) {
     if CONTROL.is_live() {
         local::event(|local| local.launch_exit(correlation, has_launched));
     }
+}
+
+/// Leaves the operator with this id, and what is open inside it, if it is still open on this thread; returns
+/// its id, 0 if it is not.
+pub fn exit_operator_with_id(id: u64) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    local::event(|local| local.exit_id(id))
 }
 
 /// Sets a state on this thread until [`exit_state`].
@@ -183,6 +205,15 @@ pub fn enter_detached(
         return None;
     }
     Detached::enter(parent, name, kind, python_leaf())
+}
+
+/// The innermost scope of this thread, as a detached one that was left: values that are known only later
+/// can be added to it, in the sessions that record now.
+pub fn here() -> Option<Arc<Detached>> {
+    if !CONTROL.is_live() {
+        return None;
+    }
+    Detached::here()
 }
 
 // Sources beside the program's threads.

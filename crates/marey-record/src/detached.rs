@@ -1,7 +1,8 @@
 //! Scopes that do not lie on a thread's stack: those of coroutines, which interleave.
 //!
 //! Such a scope knows its parent itself. Whoever enters it keeps it, hands it to the scopes inside
-//! it, and leaves it in any order and on any thread.
+//! it, and leaves it in any order and on any thread. A [place](Detached::here) of a thread's stack is one that
+//! was left already: values that arrive late are added to it.
 
 use crate::clock;
 use crate::control::CONTROL;
@@ -80,6 +81,28 @@ impl Detached {
         })
     }
 
+    /// Where the thread is, for values that are known only later: its innermost scope, as one that was
+    /// left. `None` if the thread cannot record.
+    pub fn here() -> Option<Arc<Self>> {
+        local::event(|local| {
+            let (place, state, sessions) = local.innermost();
+            Some(Arc::new(Self {
+                parent: None,
+                state,
+                sessions: sessions & CONTROL.active.load(Ordering::Relaxed),
+                epoch: CONTROL.epoch.load(Ordering::Relaxed),
+                start_ticks: clock::ticks(),
+                child_nanos: AtomicU64::new(0),
+                is_left: AtomicBool::new(true),
+                left_above: 0,
+                id: local.top_id(),
+                host: 0,
+                origin: Arc::clone(&local.tree),
+                place,
+            }))
+        })
+    }
+
     /// The scope below which one that is entered inside this one belongs: this one, or the one around
     /// it where scopes that were left have piled up. A callback that schedules itself again would
     /// otherwise nest deeper and deeper, for ever.
@@ -127,16 +150,26 @@ impl Detached {
         });
     }
 
-    /// Adds user metrics to the scope.
+    /// Adds user metrics to the scope. A trace has them at the time when it was entered if it was left since.
     pub fn add_metrics(&self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let added = local::event(|local| {
             if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return None;
             }
             let place = self.place_in(local);
-            Some(local.add_metrics_at(place, self.state, self.sessions, values, clock::ticks))
+            let ticks = self.is_left().then_some(self.start_ticks);
+            Some(local.add_metrics_at(place, self.state, self.sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
+    }
+
+    /// Enters an operator inside the scope, on the stack of the calling thread; returns its id.
+    pub(crate) fn enter_operator(&self, name: u32, python_leaf: u32) -> u64 {
+        local::event(|local| {
+            let is_current = self.epoch == CONTROL.epoch.load(Ordering::Relaxed);
+            let above = is_current.then(|| self.place_in(local));
+            local.enter_operator(name, python_leaf, above)
+        })
     }
 
     /// Where the scope is in the caller's tree; its path is made there if need be.

@@ -234,4 +234,17 @@ pub struct Table {
         context: *mut c_void,
         error: *mut ErrorBuffer,
     ) -> i32,
+
+    /// Zero while no session records.
+    pub active: &'static AtomicU64,
+    /// Leaves the operator with this id, and what is open inside it, if it is still open on this thread;
+    /// returns its id or 0.
+    pub operator_exit_id: extern "C" fn(id: u64) -> u64,
+    /// The innermost scope of this thread, for `detached_add_metrics` now or later; null if the thread
+    /// cannot record. To be released.
+    pub detached_here: extern "C" fn() -> *const Detached,
+    /// Enters an operator of this thread inside a detached scope; to be left as any other.
+    pub detached_operator_enter: unsafe extern "C" fn(scope: *const Detached, name: u32) -> u64,
+    /// Counts losses by the number of their cause.
+    pub count_losses: extern "C" fn(cause: u8, losses: u64),
 }

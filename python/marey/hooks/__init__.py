@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .hook import Hook, HookManager
-from .launch import LaunchHook
+
+if TYPE_CHECKING:
+    from marey.triton.launch import LaunchHook
 
 __all__ = ["Hook", "HookManager", "LaunchHook", "register_triton_hook", "unregister_triton_hook"]
 
@@ -17,9 +21,24 @@ def register_triton_hook() -> None:
     Raises:
         ImportError: Triton is not installed.
     """
+    from marey.triton.launch import LaunchHook
+
     HookManager.register(LaunchHook(), _NO_SESSION)
 
 
 def unregister_triton_hook() -> None:
     """Ends what `register_triton_hook` began; hooks of sessions stay."""
     HookManager.unregister(_NO_SESSION)
+
+
+def __getattr__(name: str) -> Any:
+    """Triton's hook is a `Hook` itself, so it is imported when it is asked for."""
+    if name == "LaunchHook":
+        from marey.triton.launch import LaunchHook
+
+        return LaunchHook
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

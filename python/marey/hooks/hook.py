@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
+
+from marey.triton import contract
 
 
 class Hook(ABC):
@@ -23,7 +24,7 @@ class Hook(ABC):
     def destroy_handle(  # noqa: B027 - to be overridden or not
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        """A kernel was unloaded."""
+        """A kernel was unloaded. Triton 3.6 does not tell."""
 
     @abstractmethod
     def enter(self, metadata: Any) -> None:
@@ -31,7 +32,7 @@ class Hook(ABC):
 
     @abstractmethod
     def exit(self, metadata: Any) -> None:
-        """The kernel was launched."""
+        """The kernel was launched. Not called if the launch failed."""
 
     @abstractmethod
     def activate(self) -> None:
@@ -40,6 +41,9 @@ class Hook(ABC):
     @abstractmethod
     def deactivate(self) -> None:
         """No session that asked for the hook is active any more."""
+
+    def settle(self) -> None:  # noqa: B027 - to be overridden or not
+        """What was recorded is about to be read or to end. This may wait for the GPU."""
 
 
 class HookManager:
@@ -84,6 +88,12 @@ class HookManager:
         cls._update()
 
     @classmethod
+    def settle(cls) -> None:
+        """Has all hooks add what they still wait for."""
+        for hook in {hook for hooks in cls._wanted.values() for hook in hooks}:
+            hook.settle()
+
+    @classmethod
     def _set(cls, session: int | None, active: bool) -> None:
         for number, hooks in cls._wanted.items():
             if session is None or session == number:
@@ -97,13 +107,17 @@ class HookManager:
             hook for hooks in cls._wanted.values() for hook, active in hooks.items() if active
         }
         for hook in [hook for hook in cls.active_hooks if hook not in wanted]:
-            cls.active_hooks.remove(hook)
+            cls._set_active([other for other in cls.active_hooks if other is not hook])
             hook.deactivate()
         for hook in wanted.difference(cls.active_hooks):
             hook.activate()
-            cls.active_hooks.append(hook)
-        cls.active_hooks.sort(key=lambda hook: hook.priority, reverse=True)
+            cls._set_active([*cls.active_hooks, hook])
         _listen(bool(cls.active_hooks))
+
+    @classmethod
+    def _set_active(cls, hooks: list[Hook]) -> None:
+        """Always another list: a launch may be going through the old one."""
+        cls.active_hooks = sorted(hooks, key=lambda hook: hook.priority, reverse=True)
 
     @classmethod
     def _init_handle(cls, *args: Any) -> None:
@@ -117,8 +131,17 @@ class HookManager:
 
     @classmethod
     def _enter(cls, metadata: Any) -> None:
-        for hook in cls.active_hooks:
-            hook.enter(metadata)
+        hooks = cls.active_hooks
+        entered = 0
+        try:
+            for hook in hooks:
+                hook.enter(metadata)
+                entered += 1
+        except BaseException:
+            # The launch fails, and Triton calls no exit hook.
+            for hook in reversed(hooks[:entered]):
+                hook.exit(metadata)
+            raise
 
     @classmethod
     def _exit(cls, metadata: Any) -> None:
@@ -139,14 +162,7 @@ _LISTENERS = {
 def _listen(wanted: bool) -> None:
     """Puts our functions into Triton's chains, or takes them out."""
     global _is_listening
-    if wanted == _is_listening or importlib.util.find_spec("triton") is None:
+    if wanted == _is_listening or not contract.is_installed():
         return
-    from triton import knobs
-
-    for name, listener in _LISTENERS.items():
-        chain = getattr(knobs.runtime, name)
-        if wanted:
-            chain.add(listener)
-        else:
-            chain.remove(listener)
+    (contract.listen if wanted else contract.unlisten)(_LISTENERS)
     _is_listening = wanted

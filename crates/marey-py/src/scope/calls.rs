@@ -48,13 +48,27 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    Ok(Some((table().operator_enter)(number_of(name)?)).filter(|&id| id != 0))
+    let operator = number_of(name)?;
+    let id = match task::innermost(name.py()) {
+        Some(token) => token.get().enter_operator(operator),
+        None => (table().operator_enter)(operator),
+    };
+    Ok(Some(id).filter(|&id| id != 0))
 }
 
-/// Leaves the operator; returns its id, or `None` when there is none.
+/// Leaves the innermost operator, or the one with this id, if it is still open on this thread, and what is
+/// open inside it; returns its id, or `None` when there is none.
 #[pyfunction]
-fn exit_op() -> Option<u64> {
-    if is_live() { Some((table().operator_exit)(0)).filter(|&id| id != 0) } else { None }
+#[pyo3(signature = (id = None))]
+fn exit_op(id: Option<u64>) -> Option<u64> {
+    if !is_live() {
+        return None;
+    }
+    let left = match id {
+        Some(id) => (table().operator_exit_id)(id),
+        None => (table().operator_exit)(0),
+    };
+    Some(left).filter(|&id| id != 0)
 }
 
 /// Sets a state on this thread.

@@ -8,6 +8,7 @@ mod arguments;
 mod calls;
 mod hooks;
 mod object;
+mod place;
 mod raw;
 
 use crate::library::{is_live, table};
@@ -260,5 +261,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_type(module)?;
     raw::add_raw(module, c"scope", SCOPE_DOC, raw::Raw::Keywords(scope_function))?;
     hooks::add_to(module)?;
+    place::add_to(module)?;
     calls::add_to(module)
 }

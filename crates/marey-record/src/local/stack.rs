@@ -16,11 +16,17 @@ impl Local {
     /// session asks for such paths.
     #[inline(always)]
     pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
-        let (active, python) = CONTROL.recording();
         if self.depth == self.inherited && self.follows_main {
             self.inherit();
         }
-        let mut above = self.place().below_frame(python_leaf);
+        self.enter_below(self.place(), name, kind, python_leaf)
+    }
+
+    /// The same below a place, which may be no scope of the stack.
+    #[inline(always)]
+    fn enter_below(&mut self, above: Place, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
+        let (active, python) = CONTROL.recording();
+        let mut above = above.below_frame(python_leaf);
         let mut state = self.state_name();
         if kind == NodeKind::Operator && state != 0 {
             above = self.below(above, state, NodeKind::State, active, python);
@@ -276,14 +282,26 @@ impl Local {
         id
     }
 
-    /// Enters an operator, unless one is in progress.
-    pub(crate) fn enter_operator(&mut self, name: u32, python_leaf: u32) -> u64 {
+    /// Enters an operator, unless one is in progress: below `above`, or where the thread is.
+    pub(crate) fn enter_operator(
+        &mut self,
+        name: u32,
+        python_leaf: u32,
+        above: Option<Place>,
+    ) -> u64 {
         if self.operator_in_progress() {
             self.nested_operators += 1;
             return 0;
         }
-        let id = self.enter(name, NodeKind::Operator, python_leaf);
-        self.change_flags(self.depth - 1, LAUNCHES, 0);
+        let id = match above {
+            Some(above) => self.enter_below(above, name, NodeKind::Operator, python_leaf),
+            None => self.enter(name, NodeKind::Operator, python_leaf),
+        };
+        if let Some(top) = self.depth.checked_sub(1)
+            && self.frame(top).is_some_and(|frame| frame.id == id)
+        {
+            self.change_flags(top, LAUNCHES, 0);
+        }
         id
     }
 
@@ -294,6 +312,20 @@ impl Local {
             return 0;
         }
         self.exit(name)
+    }
+
+    /// Leaves the scope with this id, and those inside it, if it is still open; returns its id or 0.
+    pub(crate) fn exit_id(&mut self, id: u64) -> u64 {
+        let now = clock::ticks();
+        let mut own = (self.inherited..self.depth).rev();
+        let Some(wanted) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id))
+        else {
+            return 0;
+        };
+        while self.depth > wanted + 1 {
+            self.close_inner(now);
+        }
+        self.pop(now)
     }
 
     fn operator_in_progress(&self) -> bool {

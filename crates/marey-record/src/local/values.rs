@@ -42,11 +42,16 @@ impl Local {
 
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
-        let (place, state, sessions) = match self.top() {
+        let (place, state, sessions) = self.innermost();
+        self.add_metrics_at(place, state, sessions, None, values)
+    }
+
+    /// The innermost scope, the state below which its metrics go (0 for none), and who sees them.
+    pub(crate) fn innermost(&self) -> (Place, u32, u64) {
+        match self.top() {
             Some(top) => (place_of(&top), top.state, top.sessions),
             None => (ROOTS, self.state_name(), u64::MAX),
-        };
-        self.add_metrics_at(place, state, sessions, values, clock::ticks)
+        }
     }
 
     /// Marks a moment below the innermost scope, with values that belong to it.
@@ -60,41 +65,45 @@ impl Local {
         let (active, python) = CONTROL.recording();
         let above = self.place().below_frame(python_leaf);
         let place = self.below(above, name, NodeKind::Mark, active, python);
-        let added = self.add_metrics_at(place, 0, active, values, || now);
+        let added = self.add_metrics_at(place, 0, active, Some(now), values);
         self.record(&Entry::new(place, active, now..now, 0));
         added
     }
 
-    /// Adds user metrics at a place, below `state` unless that is 0. `ticks` tells the moment.
+    /// Adds user metrics at a place, below `state` unless that is 0, and tells the first that is refused.
+    /// A trace has them at `ticks`, or now.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut place: Place,
         state: u32,
         sessions: u64,
+        ticks: Option<u64>,
         values: &[(u32, MetricValue)],
-        ticks: impl Fn() -> u64,
     ) -> Result<(), MetricError> {
         let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
         let python = active & CONTROL.python.load(Ordering::Relaxed);
         if state != 0 {
             place = self.below(place, state, NodeKind::State, active, python);
         }
+        let mut refused = Ok(());
         for (number, value) in values {
             let Some(name) = names::metric(*number) else { continue };
             for slot in slots(active) {
                 let node = if python & bit(slot) == 0 { place.shadow } else { place.python };
                 let Some(column) = self.tree.column(slot) else { continue };
-                column
+                let added = column
                     .add_metric(node, *number, &name, value)
-                    .inspect_err(|_| losses::count(LossCause::MetricRefused))?;
+                    .inspect_err(|_| losses::count(LossCause::MetricRefused));
+                refused = refused.and(added);
             }
             let traced = active & CONTROL.trace.load(Ordering::Relaxed);
             if traced != 0 {
-                let logged = Logged { ticks: ticks(), metric: *number, value };
+                let ticks = ticks.unwrap_or_else(clock::ticks);
+                let logged = Logged { ticks, metric: *number, value };
                 self.log_value(place, &logged, traced & !python, traced & python);
             }
         }
-        Ok(())
+        refused
     }
 
     /// Logs a value, as [`Local::record`] logs an entry.

@@ -91,3 +91,43 @@ fn the_scope_that_runs_the_loop_does_not_keep_its_coroutines_time() {
     assert_eq!(total - own, profile.number("loop/task", "wall_total (ns)"));
     assert!(own < total / 2, "{own} of {total}");
 }
+
+#[test]
+fn a_late_value_belongs_to_the_scope_and_the_sessions_of_its_place() {
+    let turn = Turn::begin();
+    let session = turn.start("late");
+    let late = api::intern_metric("late").unwrap();
+    let place = scope("outer", || {
+        api::enter_state(api::intern("state"));
+        let place = scope("inner", || api::here().unwrap());
+        api::exit_state();
+        place
+    });
+    let top = api::here().unwrap();
+    let other = turn.start("begun since");
+    top.add_metrics(&[(late, MetricValue::Int(4))]).unwrap();
+    scope("elsewhere", || place.add_metrics(&[(late, MetricValue::Int(1))]).unwrap());
+    on_thread("another", move || {
+        place.add_metrics(&[(late, MetricValue::Int(2))]).unwrap();
+    });
+    let profile = look(session);
+    assert_eq!(profile.metric("outer/inner/state", "late"), 3);
+    // What was added to no scope lies on the root, in the session that recorded then.
+    assert_eq!(profile.metric("", "late"), 4);
+    let other = look(other);
+    assert_eq!(other.paths(), ["elsewhere"]);
+    assert!(other.metric("", "late").is_null());
+}
+
+#[test]
+fn an_operator_is_left_by_its_id_if_it_is_open() {
+    let turn = Turn::begin();
+    let session = turn.start("by id");
+    let operator = api::enter_operator(api::intern("operator"));
+    api::enter(api::intern("forgotten"), NodeKind::Scope);
+    assert_eq!(api::exit_operator_with_id(operator), operator);
+    scope("next", || assert_eq!(api::exit_operator_with_id(operator), 0));
+    let profile = look(session);
+    assert_eq!(profile.counts(), [("next", 1), ("operator", 1), ("operator/forgotten", 1)]);
+    assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
+}

@@ -1,0 +1,53 @@
+//! Where a thread or task is, for values that are known only later.
+
+use crate::library::{is_active, table};
+use crate::metrics;
+use marey_record::Detached;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// What `place` returns.
+#[pyclass(frozen, module = "marey._native")]
+pub(crate) struct Place {
+    scope: *const Detached,
+}
+
+// SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // SAFETY: the place owns the reference that `detached_here` returned.
+        unsafe { (table().detached_release)(self.scope) };
+    }
+}
+
+#[pymethods]
+impl Place {
+    /// Adds metrics to the scope, which may have been left since, in the sessions that recorded then and
+    /// do so now.
+    fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
+        metrics::add(metrics, |values, len, error| {
+            // SAFETY: the place owns the scope; the values live until the call returns.
+            unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
+        })
+    }
+}
+
+/// The innermost scope of this thread's stack; `None` when nothing is recorded.
+#[pyfunction]
+fn place() -> Option<Place> {
+    if !is_active() {
+        return None;
+    }
+    let scope = (table().detached_here)();
+    (!scope.is_null()).then_some(Place { scope })
+}
+
+/// Adds the functions to the module.
+pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Place>()?;
+    module.add_function(wrap_pyfunction!(place, module)?)
+}

@@ -1,0 +1,121 @@
+"""What marey takes Triton's launch hooks to be: those of 3.6 to 3.9.
+
+``triton.knobs.runtime`` holds a chain of functions for each kind of hook. Both versions call
+``launch_enter_hook`` in the order of addition and ``launch_exit_hook`` and ``kernel_load_end_hook``
+in the reverse, all with the same arguments; 3.6 has no ``kernel_unload_hook``. Neither calls
+``launch_exit_hook`` when the launch fails.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeGuard
+
+from marey._warning import warn
+
+# The chains, and whether a Triton without one is unknown to us.
+_CHAINS = {
+    "kernel_load_end_hook": True,
+    "kernel_unload_hook": False,
+    "launch_enter_hook": True,
+    "launch_exit_hook": True,
+}
+
+
+class Chain(Protocol):
+    """Triton's list of hooks of one kind."""
+
+    def add(self, func: Callable[..., None], /) -> None: ...
+    def remove(self, func: Callable[..., None], /) -> None: ...
+
+
+class LazyDict(Protocol):
+    """What Triton passes to launch hooks: the same object to both of a launch."""
+
+    data: dict[str, Any]
+    """``name``, ``function`` and ``stream``; after `get`, everything."""
+
+    extras: list[Any]
+    """What `get` is still to evaluate."""
+
+    def get(self) -> dict[str, Any]:
+        """Also what the kernel's ``launch_metadata`` function returns, which this calls once."""
+
+
+def is_installed() -> bool:
+    """Whether there is a Triton, without importing it."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def listen(listeners: Mapping[str, Callable[..., None]]) -> None:
+    """Adds a function to each chain. Where they are not as we know them, warns and adds none."""
+    for name, chain in _chains().items():
+        chain.add(listeners[name])
+
+
+def unlisten(listeners: Mapping[str, Callable[..., None]]) -> None:
+    """Takes them out again; the functions must be the very same."""
+    for name, chain in _chains().items():
+        chain.remove(listeners[name])
+
+
+def _chains() -> dict[str, Chain]:
+    """The chains by name; none if they are not as we know them."""
+    import triton
+
+    runtime = getattr(_knobs(), "runtime", None)
+    chains = {name: getattr(runtime, name, None) for name in _CHAINS}
+    for name, chain in chains.items():
+        is_missing = chain is None and not _CHAINS[name]
+        if not is_missing and not (hasattr(chain, "add") and hasattr(chain, "remove")):
+            version = getattr(triton, "__version__", "?")
+            _warn_once(
+                f"triton {version}: knobs.runtime.{name} is no chain of "
+                "hooks as in triton 3.6 to 3.9; its launches are not recorded as operators"
+            )
+            return {}
+    return {name: chain for name, chain in chains.items() if chain is not None}
+
+
+def _knobs() -> object:
+    try:
+        from triton import knobs
+    except ImportError:
+        return None
+    return knobs
+
+
+# Whether metadata of a type are as we know them.
+_is_known: dict[type, bool] = {}
+
+
+def is_lazy_dict(metadata: object) -> TypeGuard[LazyDict]:
+    """Whether a launch's metadata are as we know them; warns of the first that are not."""
+    known = _is_known.get(type(metadata))
+    if known is not None:
+        return known
+    # None comes from a launch that was under way on another thread when we began to listen.
+    is_known = (
+        isinstance(data := getattr(metadata, "data", None), dict)
+        and "name" in data
+        and isinstance(getattr(metadata, "extras", None), list)
+        and callable(getattr(metadata, "get", None))
+        and type(metadata).__weakrefoffset__ != 0
+    )
+    _is_known[type(metadata)] = is_known
+    if not is_known and metadata is not None:
+        _warn_once(
+            f"Triton's launch hooks were given a {type(metadata).__name__} where triton 3.6 to 3.9 "
+            "give a LazyDict; such launches are not recorded as operators"
+        )
+    return is_known
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(note: str) -> None:
+    if note not in _warned:
+        _warned.add(note)
+        warn(note, via="triton")

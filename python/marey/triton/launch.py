@@ -1,0 +1,160 @@
+"""Triton kernel launches as operators, with the metrics that their `launch_metadata` gives."""
+
+from __future__ import annotations
+
+import re
+import threading
+from numbers import Real
+from typing import Any
+
+from marey import _native
+from marey._names import METADATA_STATE_PREFIX
+from marey.hooks.hook import Hook
+from marey.state import metadata_state
+
+from .contract import LazyDict, is_installed, is_lazy_dict
+from .late import REFUSALS, add_metrics, warn_of
+from .progress import ELSEWHERE, LaunchInProgress
+from .tensors import Conversion, TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
+
+# Keys of the metadata that are no metrics.
+_RESERVED = frozenset({"name", "function", "stream"})
+# Those whose type does not depend on what the kernel's author wrote.
+_CONVERSIONS: dict[str, Conversion] = {
+    **dict.fromkeys(("flops", "flops8", "flops16", "flops32", "flops64"), float),
+    "bytes": int,
+}
+
+
+class _Evaluation(threading.local):
+    """Whether this thread evaluates metadata, for which it may itself launch kernels."""
+
+    is_under_way = False
+
+
+class LaunchHook(Hook):
+    """Records each launch as an operator under the name that its metadata gives.
+
+    Metadata are evaluated only while a session records and for kernels that are wanted; what their
+    function raises, the launch raises. Numeric metadata become metrics: ``flops``, ``flops8``,
+    ``flops16``, ``flops32`` and ``flops64`` as floats, ``bytes`` as an int, any other key as it is.
+    A tensor is one number or a vector; one on a GPU is added when it has come, see `TensorMetrics`.
+    There is one such hook in a process.
+    """
+
+    priority = 100
+
+    tensors: TensorMetrics
+    """What fetches metrics that lie on GPUs."""
+
+    _instance: LaunchHook | None = None
+    _include: re.Pattern[str] | None = None
+    _exclude: re.Pattern[str] | None = None
+    _launch: LaunchInProgress
+    _evaluation: _Evaluation
+
+    def __new__(cls) -> LaunchHook:
+        if cls._instance is None:
+            hook = super().__new__(cls)
+            hook._launch = LaunchInProgress(_native.exit_op)
+            hook._evaluation = _Evaluation()
+            hook.tensors = TensorMetrics()
+            cls._instance = hook
+        return cls._instance
+
+    def configure(self, *, include: str | None = None, exclude: str | None = None) -> None:
+        """Records only kernels whose name matches `include` and does not match `exclude`.
+
+        Args:
+            include: Regular expression, matched at the beginning of the name.
+            exclude: Likewise.
+        """
+        self._include = re.compile(include) if include else None
+        self._exclude = re.compile(exclude) if exclude else None
+
+    def activate(self) -> None:
+        """Makes sure that there is something to hook.
+
+        Raises:
+            ImportError: Triton is not installed.
+        """
+        if not is_installed():
+            raise ImportError('hook="triton" needs the package triton')
+
+    def deactivate(self) -> None:
+        """Nothing is to be undone."""
+
+    def enter(self, metadata: Any) -> None:
+        """Enters the operator, unless the kernel is left out or serves another one's metadata."""
+        if self._evaluation.is_under_way or not _native.is_active() or not is_lazy_dict(metadata):
+            return
+        kernel: str = metadata.data["name"]
+        if self._launch.is_under_way() or not self._is_wanted(kernel):
+            return
+        # Another hook may have evaluated them already.
+        values = self._evaluate(metadata, kernel) if metadata.extras else metadata.data
+        name = values["name"]
+        if name is not kernel and not self._is_wanted(name):
+            return
+        operator = _native.enter_op(name)
+        self._launch.begin(metadata, operator)
+        if operator is not None and len(values) > len(_RESERVED):
+            self._add_metrics(kernel, values)
+
+    def exit(self, metadata: Any) -> None:
+        """Leaves the operator that `enter` entered, and adds metrics of launches that have come."""
+        operator = self._launch.end(metadata)
+        if operator is not ELSEWHERE:
+            _native.exit_op(operator)
+            self.tensors.poll()
+
+    def settle(self) -> None:
+        """Waits for metrics that lie on GPUs."""
+        self.tensors.settle()
+
+    def _evaluate(self, metadata: LazyDict, kernel: str) -> dict[str, Any]:
+        self._evaluation.is_under_way = True
+        _native.enter_state(METADATA_STATE_PREFIX + kernel)
+        try:
+            return metadata.get()
+        finally:
+            _native.exit_state()
+            self._evaluation.is_under_way = False
+
+    def _add_metrics(self, kernel: str, values: dict[str, Any]) -> None:
+        """Adds the numbers to the operator, and fetches those that lie on GPUs."""
+        place = _native.place()
+        if place is None:
+            return
+        metrics: dict[str, Any] = {}
+        for key, value in values.items():
+            if key in _RESERVED:
+                continue
+            convert = _CONVERSIONS.get(key, _as_it_is)
+            try:
+                if isinstance(value, (int, float)):
+                    metrics[key] = convert(value)
+                elif not is_tensor(value):
+                    if isinstance(value, Real):
+                        metrics[key] = convert(value)
+                elif is_on_gpu(value):
+                    # The copy is no work of the kernel's.
+                    with metadata_state(kernel):
+                        self.tensors.fetch(place, key, value, convert)
+                elif is_on_host(value):
+                    metrics[key] = plain(value, convert)
+                else:
+                    raise TypeError(f"a tensor on a {value.device} device")
+            except REFUSALS as refusal:
+                warn_of(f"{key!r}: {refusal}")
+        if metrics:
+            add_metrics(place, metrics)
+
+    def _is_wanted(self, name: str) -> bool:
+        if self._include is not None and self._include.match(name) is None:
+            return False
+        return self._exclude is None or self._exclude.match(name) is None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,120 @@
+"""Metrics of launches that are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from marey import _native
+from marey._warning import warn
+
+from .gpu import Event, Gpu, TorchGpu
+from .late import REFUSALS, LateMetrics, count_loss
+
+Conversion: TypeAlias = Callable[[Any], Any]
+"""What makes the metric of a number."""
+
+MOST_WAITING_BYTES = 1 << 20
+"""What values on their way from GPUs may take, as far as they are metrics of launches."""
+
+
+class TensorMetrics:
+    """Fetches metrics that lie on GPUs without waiting for them.
+
+    Each is copied to pinned memory on the current stream of its device, and an event is recorded
+    behind the copy. Inside the capture of a CUDA graph the copy would become part of the graph, so
+    such values are left out.
+
+    Args:
+        gpu: How to ask for that; PyTorch's if not given.
+    """
+
+    def __init__(self, gpu: Gpu | None = None) -> None:
+        self._gpu = gpu
+        self._late = LateMetrics(MOST_WAITING_BYTES)
+        self._has_warned = False
+
+    def fetch(self, place: _native.Place, name: str, tensor: Any, convert: Conversion) -> None:
+        """Adds the tensor's value to `place` when it is there.
+
+        Args:
+            place: The scope that it belongs to.
+            name: The metric's.
+            tensor: One number, or a vector.
+            convert: What makes the metric of each number.
+        """
+        gpu = self._gpu = self._gpu or TorchGpu()
+        try:
+            stream = gpu.current_stream(tensor)
+            if gpu.is_capturing(stream):
+                self._warn_of_capture(name)
+                return
+            host = tensor.detach().to("cpu", non_blocking=True)
+            event = gpu.event(is_timed=False)
+            event.record(stream)
+        except RuntimeError:  # the GPU has failed, or has no memory left
+            count_loss()
+            return
+        self._late.add(place, _Copy(name, host, event, convert))
+
+    def poll(self) -> None:
+        """Adds what has come. Does not wait."""
+        self._late.poll()
+
+    def settle(self) -> None:
+        """Waits for what is on its way, and adds it."""
+        self._late.settle()
+
+    def _warn_of_capture(self, name: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warn(
+                f"metric {name!r} is a tensor on a GPU whose stream is being captured into a "
+                "graph; such values are left out",
+                via="triton",
+            )
+
+
+class _Copy:
+    """A copy on its way to the host. The copy keeps the tensor's memory."""
+
+    def __init__(self, name: str, host: Any, event: Event, convert: Conversion) -> None:
+        self._name = name
+        self._host = host
+        self._event = event
+        self._convert = convert
+        self.size_bytes = int(host.numel() * host.element_size())
+
+    def is_ready(self) -> bool:
+        return self._event.query()
+
+    def wait(self) -> None:
+        self._event.synchronize()
+
+    def metrics(self) -> dict[str, Any]:
+        try:
+            return {self._name: plain(self._host, self._convert)}
+        except REFUSALS as refusal:
+            raise ValueError(f"{self._name!r}: {refusal}") from refusal
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of any library that is like PyTorch's."""
+    return hasattr(value, "data_ptr")
+
+
+def is_on_gpu(tensor: Any) -> bool:
+    """Whether reading it would wait for a CUDA or HIP device."""
+    return bool(getattr(tensor, "is_cuda", False))
+
+
+def is_on_host(tensor: Any) -> bool:
+    """Whether reading it waits for nothing."""
+    return getattr(getattr(tensor, "device", None), "type", "cpu") == "cpu"
+
+
+def plain(tensor: Any, convert: Conversion) -> Any:
+    """The number, or list of numbers, that a tensor on the host holds."""
+    if tensor.numel() == 1:
+        return convert(tensor.item())
+    return [convert(number) for number in tensor.flatten().tolist()]
