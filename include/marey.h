@@ -121,6 +121,15 @@ typedef struct marey_start_options {
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
 } marey_start_options_t;
 
+/** How devices shall be recorded, for the table's `gpu_start`. */
+typedef struct marey_gpu_options {
+    size_t size;               /**< sizeof(marey_gpu_options_t). */
+    uint32_t is_required;      /**< Not 0: fail without a backend, and start the driver for it. */
+    uint32_t keeps_activities; /**< Not 0: keep single activities, and not only sums of kernels. */
+    const char *paths;         /**< Folders of packages that may hold libraries, one a line. */
+    size_t paths_len;          /**< Bytes of `paths`. */
+} marey_gpu_options_t;
+
 /** A scope outside of any thread's stack, such as a coroutine's. */
 typedef struct marey_detached marey_detached_t;
 
@@ -188,6 +197,8 @@ typedef struct marey_table {
     const marey_detached_t *(*detached_here)(void);
     uint64_t (*detached_operator_enter)(const marey_detached_t *scope, uint32_t name);
     void (*count_losses)(uint8_t cause, uint64_t losses);
+    int32_t (*gpu_start)(const marey_gpu_options_t *options, marey_error_t *error);
+    int32_t (*gpu_level)(marey_sink_t sink, void *context);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
+import sys
 from typing import NoReturn
 
+from . import _native
 from .errors import BackendUnavailable
 
 
@@ -44,13 +46,32 @@ DRIVERS = {
 }
 
 
-def require(backend: str) -> NoReturn:
-    """Says why an explicit backend cannot start.
+def begin(backend: str | None, *, keeps_activities: bool) -> None:
+    """Has the GPU recorded: from now on, or from when the program uses it.
+
+    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here that
+    the program does not touch itself, unless the backend is named.
 
     Raises:
         ValueError: There is no such backend.
-        BackendUnavailable: Always otherwise: this version records the host side.
+        BackendUnavailable: The backend was named and cannot start.
     """
+    if backend not in (None, "cupti"):
+        _refuse(backend)
+    paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path)]
+    try:
+        _native.start_gpu(
+            is_required=backend is not None, keeps_activities=keeps_activities, paths=paths
+        )
+    except RuntimeError as error:
+        _, step, hint, code = _native.gpu_level()
+        raise BackendUnavailable(str(backend), step, code, hint) from error
+    if _native.gpu_level()[0] == "waiting":
+        _listen_for_driver()
+
+
+def _refuse(backend: str) -> NoReturn:
+    """Says why a backend that there is no code for cannot start."""
     driver = DRIVERS.get(backend)
     if driver is None:
         raise ValueError(f"Unknown profiler: {backend}")
@@ -61,19 +82,51 @@ def require(backend: str) -> NoReturn:
         backend,
         "record GPU activity",
         None,
-        "this version of marey records the host side only; leave the backend out",
+        'this version of marey records NVIDIA GPUs by backend="cupti"; leave the backend out',
     )
 
 
-def missing_gpu_note() -> str:
-    """One line on why a profile holds no GPU activity."""
+def _listen_for_driver() -> None:
+    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits for that."""
+    library = _native.library_path()
+    if library is not None:
+        os.environ.setdefault("CUDA_INJECTION64_PATH", os.path.abspath(library))
+
+
+def is_held_by_other() -> bool:
+    """Whether there is a GPU, and another tool keeps its records from us."""
+    level, _, _, code = _native.gpu_level()
+    return level == "host" and code == SUBSCRIBED_BY_OTHER
+
+
+SUBSCRIBED_BY_OTHER = 39
+"""CUPTI's code for: there is a subscriber, and there can be only one."""
+
+
+def gpu_note() -> str | None:
+    """One line on why a profile holds no GPU activity; `None` if it may hold some."""
+    level, reason, hint, _ = _native.gpu_level()
+    if level == "cupti":
+        return None
     if all(_failure(driver) is not None for driver in (CUDA, HIP)):
         return "no GPU was found; the profile holds the host side only"
-    return "this version records the host side only; the GPU's activity is not in the profile"
+    if level == "waiting":
+        return "the program used no NVIDIA GPU; the profile holds the host side only"
+    what = "Triton launches were timed by events" if _are_events_used() else "the GPU was not recorded"
+    return f"{what}: {reason}; {hint}" if hint else f"{what}: {reason}"
+
+
+def _are_events_used() -> bool:
+    return "marey.triton.events" in sys.modules
 
 
 def _failure(driver: Driver) -> tuple[str, int | None] | None:
-    """The step at which the driver fails and its code; `None` if there is a GPU."""
+    """The step at which the driver fails and its code; `None` if there is a GPU.
+
+    Starts the driver: only for backends that were named, and when the program is over.
+    """
+    import ctypes  # slow to import, and only needed here
+
     try:
         library = ctypes.CDLL(driver.library)
     except OSError:

@@ -45,10 +45,12 @@ def finish(session: int | None, output_format: str) -> None:
     paths = _native.finalize(session, output_format)
     written.extend(paths)
     if _says_note and paths:
-        from ._backend import missing_gpu_note
+        from ._backend import gpu_note
 
         _says_note = False
-        say(missing_gpu_note())
+        note = gpu_note()
+        if note is not None:
+            say(note)
 
 
 def hook_manager() -> type[HookManager] | None:

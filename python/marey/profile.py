@@ -82,14 +82,13 @@ def start_for(
         raise ValueError(f"Unknown context source: {context}")
     if data not in ("tree", "trace"):
         raise ValueError(f"Unknown data: {data}")
-    if backend is not None:
-        from . import _backend
-
-        _backend.require(backend)
     flushing = _flushing(mode)
     if flushing == "chrome_trace" and data == "tree":
         raise ValueError(f'mode "{mode}" needs data="trace"')
     launch_hook = _as_hook(hook)
+    from . import _backend
+
+    _backend.begin(backend, keeps_activities=data == "trace")
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
@@ -105,6 +104,10 @@ def start_for(
         from .hooks import HookManager
 
         HookManager.register(launch_hook, session)
+        if hook == "triton" and _backend.is_held_by_other():
+            from .triton.events import EventTimer
+
+            HookManager.register(EventTimer(), session)
     return session
 
 

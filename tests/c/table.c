@@ -60,5 +60,7 @@ int main(void) {
     PLACE(detached_here);
     PLACE(detached_operator_enter);
     PLACE(count_losses);
+    PLACE(gpu_start);
+    PLACE(gpu_level);
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #![expect(unsafe_code, reason = "this crate is the C interface")]
 
+mod gpu;
 mod ptr;
 mod sessions;
 
@@ -39,6 +40,13 @@ pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) 
     api::note_load();
     // SAFETY: the caller's promise.
     guarded(0, || unsafe { nvtx::initialize(exports) })
+}
+
+/// What NVIDIA's driver calls when a program starts it, if `CUDA_INJECTION64_PATH` names this library.
+#[unsafe(no_mangle)]
+pub extern "C" fn InitializeInjection() -> i32 {
+    guarded((), marey_gpu::level::driver_starts);
+    1
 }
 
 static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
@@ -88,6 +96,8 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     detached_here,
     detached_operator_enter,
     count_losses,
+    gpu_start: gpu::start,
+    gpu_level: gpu::level,
 });
 
 // Names.

@@ -19,6 +19,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What is asked for cannot be had here.
+    pub(crate) fn unsupported(message: String) -> Self {
+        Self { code: ErrorCode::Unsupported, message }
+    }
+}
+
 impl From<MetricError> for Failure {
     fn from(error: MetricError) -> Self {
         Self { code: ErrorCode::Metric, message: error.to_string() }

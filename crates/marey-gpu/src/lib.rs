@@ -12,5 +12,6 @@
 //! hand, as offsets, and compared with the vendor's headers by `cargo xtask layout`. No tokio, no Arrow.
 
 pub mod cupti;
+pub mod level;
 pub mod nvml;
 pub mod nvtx;

@@ -18,6 +18,7 @@
 
 mod error;
 mod frames;
+mod gpu;
 mod library;
 mod metrics;
 mod nvtx;
@@ -35,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     task::setup(module.py())?;
     scope::add_to(module)?;
     sessions::add_to(module)?;
+    gpu::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;

@@ -108,6 +108,34 @@ pub struct StartOptions {
     pub quiet_if_empty: u32,
 }
 
+/// How devices shall be recorded; zero is the usual in every field.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GpuOptions {
+    /// `sizeof` of this struct where the caller was built.
+    pub size: usize,
+    /// Not 0: fail if there is no backend, and start the driver if the program has not.
+    pub is_required: u32,
+    /// Not 0: keep what devices did one by one, and not only sums of kernels.
+    pub keeps_activities: u32,
+    /// Folders of packages in which libraries may lie, one a line.
+    pub paths: *const c_char,
+    /// Bytes of `paths`.
+    pub paths_len: usize,
+}
+
+/// How devices are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum GpuLevel {
+    /// Not at all.
+    Host = 0,
+    /// By CUPTI.
+    Cupti = 1,
+    /// Once the program uses CUDA.
+    Waiting = 2,
+}
+
 /// Receives bytes that a call returns.
 pub type Sink = unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, len: usize);
 
@@ -247,4 +275,10 @@ pub struct Table {
     pub detached_operator_enter: unsafe extern "C" fn(scope: *const Detached, name: u32) -> u64,
     /// Counts losses by the number of their cause.
     pub count_losses: extern "C" fn(cause: u8, losses: u64),
+    /// Has devices recorded from now on, or from when the program uses CUDA. Returns an [`ErrorCode`],
+    /// which tells of a failure only if the backend is required.
+    pub gpu_start: unsafe extern "C" fn(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32,
+    /// A [`GpuLevel`]. To `sink`, in three lines: how devices are recorded or why not; what mends that;
+    /// the code of the call that failed.
+    pub gpu_level: unsafe extern "C" fn(sink: Option<Sink>, context: *mut c_void) -> i32,
 }

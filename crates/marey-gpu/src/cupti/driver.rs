@@ -1,6 +1,7 @@
 //! The driver, `libcuda.so.1`: whether there is a device, and what the devices are.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use super::dl::{Loaded, functions};
@@ -99,6 +100,17 @@ pub struct Device {
 }
 
 impl Driver {
+    /// Whether the process has started the driver, by itself or through us. Changes nothing.
+    #[expect(unsafe_code, reason = "a call of the driver")]
+    pub fn is_started() -> bool {
+        let Some(library) = Loaded::already(Path::new(SONAME)) else { return false };
+        let Ok(functions) = DriverFunctions::of(library) else { return false };
+        let mut context = std::ptr::null_mut::<c_void>();
+        // SAFETY: the context can be written; a driver that is not started says so.
+        let code = unsafe { (functions.ctx_get_current)(&raw mut context) };
+        code != error::NOT_INITIALIZED
+    }
+
     /// Loads and starts the driver, once: what came of it is remembered.
     ///
     /// A process that is forked afterwards cannot use CUDA, so this waits until the program uses it

@@ -2,6 +2,8 @@
 
 /// All went well.
 pub const SUCCESS: u32 = 0;
+/// The process has not started the driver.
+pub const NOT_INITIALIZED: u32 = 3;
 /// No device for this process.
 pub const NO_DEVICE: u32 = 100;
 
@@ -24,7 +26,7 @@ static CODES: &[Code] = &[
     code(1, "CUDA_ERROR_INVALID_VALUE"),
     code(2, "CUDA_ERROR_OUT_OF_MEMORY"),
     mended(
-        3,
+        NOT_INITIALIZED,
         "CUDA_ERROR_NOT_INITIALIZED",
         "a process that was forked after its parent used CUDA cannot use it: start it with spawn",
     ),

@@ -1,0 +1,55 @@
+//! The table's calls on devices.
+
+use crate::ptr::{self, Failure, guarded, status, text};
+use marey_gpu::cupti::search::Hints;
+use marey_gpu::level::{self, Level, Request};
+use marey_gpu::nvml;
+use marey_record::table::{ErrorBuffer, GpuLevel, GpuOptions, Sink};
+use std::ffi::c_void;
+
+pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
+    unsafe {
+        status(error, || {
+            let options = ptr::present(options.as_ref(), "options")?;
+            let paths = text(options.paths, options.paths_len, "options.paths")?;
+            let paths = paths.lines().map(Into::into).collect();
+            let request = Request {
+                is_required: options.is_required != 0,
+                keeps_activities: options.keeps_activities != 0,
+                hints: Hints::from_env(paths),
+            };
+            if request.keeps_activities {
+                // Counters come beside what CUPTI tells, and without it; their state says why not.
+                drop(nvml::start());
+            }
+            level::start(&request).map_err(|reason| Failure::unsupported(reason.to_string()))
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
+    let (number, lines) = guarded((GpuLevel::Host, String::new()), describe);
+    if let Some(sink) = sink {
+        // SAFETY: the caller passes a function that takes bytes and this context.
+        unsafe { sink(context, lines.as_ptr(), lines.len()) };
+    }
+    number as i32
+}
+
+fn describe() -> (GpuLevel, String) {
+    let lines = |number, text: String, hint: &str, code: Option<u32>| {
+        let code = code.map_or_else(String::new, |code| code.to_string());
+        (number, format!("{}\n{hint}\n{code}", text.replace('\n', " ")))
+    };
+    match level::level() {
+        Level::Idle => lines(GpuLevel::Host, "nobody has asked".to_owned(), "", None),
+        Level::Waiting(_) => {
+            lines(GpuLevel::Waiting, "the program has not used CUDA".to_owned(), "", None)
+        }
+        Level::Cupti(text) => lines(GpuLevel::Cupti, text, "", None),
+        Level::Host(reason) => {
+            lines(GpuLevel::Host, reason.to_string(), reason.hint(), reason.code())
+        }
+    }
+}

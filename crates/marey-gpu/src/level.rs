@@ -1,0 +1,103 @@
+//! How devices are recorded in this process, and why so.
+//!
+//! A process that was forked after its parent has started the driver cannot use CUDA. So, unless a
+//! program asks for a backend by name, nothing is started here before the program uses CUDA itself: if
+//! it does already, at once, else when the driver tells so ([`driver_starts`]).
+
+use crate::cupti::driver::Driver;
+use crate::cupti::search::Hints;
+use crate::cupti::session::{self, Wanted};
+use crate::cupti::unavailable::Unavailable;
+use marey_record::{Worker, api, device};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Whether the caller named the backend: then the driver is started if it must be.
+    pub is_required: bool,
+    /// Whether single activities are kept, and not only sums of kernels.
+    pub keeps_activities: bool,
+    /// Where libraries lie.
+    pub hints: Hints,
+}
+
+/// How devices are recorded.
+#[derive(Clone, Debug, Default)]
+pub enum Level {
+    /// Nobody has asked.
+    #[default]
+    Idle,
+    /// As soon as the program uses CUDA.
+    Waiting(Request),
+    /// By CUPTI; the text says which.
+    Cupti(String),
+    /// Not at all.
+    Host(Unavailable),
+}
+
+static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
+
+/// What starts CUPTI beside the program's thread that starts the driver.
+static STARTER: Worker = Worker::new("marey-gpu-start", start_waiting);
+
+/// The key under which profiles and runs say how devices were recorded.
+const NOTE: &str = "gpu";
+
+fn lock() -> MutexGuard<'static, Level> {
+    LEVEL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How devices are recorded now.
+pub fn level() -> Level {
+    lock().clone()
+}
+
+/// Has devices recorded from now on, or from when the program uses CUDA. Fails only where the backend is
+/// required; else [`level`] tells why there is none.
+pub fn start(request: &Request) -> Result<(), Unavailable> {
+    let mut level = lock();
+    if !request.is_required && !Driver::is_started() {
+        if !matches!(*level, Level::Waiting(_)) {
+            device::note(NOTE, "the program had not used CUDA");
+        }
+        *level = Level::Waiting(request.clone());
+        return Ok(());
+    }
+    *level = begin(request);
+    match &*level {
+        Level::Host(reason) if request.is_required => Err(reason.clone()),
+        _ => Ok(()),
+    }
+}
+
+fn begin(request: &Request) -> Level {
+    let wanted = Wanted { activities: request.keeps_activities };
+    match session::start(&request.hints, wanted) {
+        Ok(library) => {
+            let (path, version) = (library.path.display(), library.api_version);
+            let text = format!("CUPTI {version}, {path}");
+            device::note(NOTE, text.clone());
+            Level::Cupti(text)
+        }
+        Err(reason) => {
+            device::note(NOTE, format!("host only: {reason}; {}", reason.hint()));
+            Level::Host(reason)
+        }
+    }
+}
+
+/// The driver is being started by the program, on this thread, which holds its locks: CUPTI is started on
+/// another one, which waits for it.
+pub fn driver_starts() {
+    if api::is_live() && matches!(*lock(), Level::Waiting(_)) {
+        api::start_source(&STARTER);
+    }
+}
+
+fn start_waiting() {
+    let mut level = lock();
+    if let Level::Waiting(request) = &*level {
+        *level = begin(&request.clone());
+    }
+}

@@ -1,0 +1,65 @@
+//! How devices are recorded.
+
+use crate::error::checked;
+use crate::library::table;
+use marey_record::table::{GpuLevel, GpuOptions};
+use pyo3::prelude::*;
+use std::ffi::c_void;
+
+/// Has devices recorded, with `is_required` by all means, else once the program uses CUDA. `paths` are
+/// folders of packages in which libraries may lie.
+#[pyfunction]
+#[pyo3(signature = (*, is_required, keeps_activities, paths))]
+#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
+fn start_gpu(
+    py: Python<'_>,
+    is_required: bool,
+    keeps_activities: bool,
+    paths: Vec<String>,
+) -> PyResult<()> {
+    let paths = paths.join("\n");
+    // The driver may take its time, and other threads need not wait for it.
+    py.detach(|| {
+        let options = GpuOptions {
+            size: size_of::<GpuOptions>(),
+            is_required: is_required.into(),
+            keeps_activities: keeps_activities.into(),
+            paths: paths.as_ptr().cast(),
+            paths_len: paths.len(),
+        };
+        // SAFETY: the options live until the call returns.
+        checked(|error| unsafe { (table().gpu_start)(&raw const options, error) })
+    })?;
+    Ok(())
+}
+
+/// How devices are recorded: `"host"`, `"cupti"` or `"waiting"`; the same in words, or why not; what
+/// mends that; and the code of the call that failed.
+#[pyfunction]
+fn gpu_level() -> (&'static str, String, String, Option<i64>) {
+    let mut text: Vec<u8> = Vec::new();
+    // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
+    let level = unsafe { (table().gpu_level)(Some(append), (&raw mut text).cast()) };
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.split('\n').map(str::to_owned);
+    let mut line = || lines.next().unwrap_or_default();
+    let word = match level {
+        level if level == GpuLevel::Cupti as i32 => "cupti",
+        level if level == GpuLevel::Waiting as i32 => "waiting",
+        _ => "host",
+    };
+    (word, line(), line(), line().parse().ok())
+}
+
+unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) {
+    // SAFETY: the context is the vector of `gpu_level`, and so many bytes can be read.
+    unsafe {
+        (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes, len));
+    }
+}
+
+/// Adds the functions to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(start_gpu, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu_level, module)?)
+}
