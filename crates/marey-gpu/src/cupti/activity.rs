@@ -8,8 +8,8 @@ use super::abi::record::{Field, Record};
 use super::clock::Clock;
 use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::api;
 use marey_record::device::{Activity, Batch};
+use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 
 /// Reads records.
@@ -21,7 +21,7 @@ pub(super) struct ActivityReader {
     own_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
     /// Numbers that the program pushed, by the correlation number of the call around which it did.
-    external: HashMap<u32, u64>,
+    external: HashMap<u32, u64, NumberHash>,
 }
 
 /// Such numbers that wait for what they are of.
@@ -53,7 +53,7 @@ impl ActivityReader {
             names: Names::default(),
             own_names: HashMap::new(),
             details: Vec::new(),
-            external: HashMap::new(),
+            external: HashMap::default(),
         }
     }
 

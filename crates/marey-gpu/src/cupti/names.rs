@@ -1,6 +1,6 @@
 //! The names of kernels, which records give by their address.
 
-use marey_record::api;
+use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 
@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char};
 /// address counts only if the text is still the same.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    known: HashMap<usize, (Box<CStr>, u32)>,
+    known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
 impl Names {

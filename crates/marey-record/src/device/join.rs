@@ -7,7 +7,6 @@
 //! an activity without one.
 
 use super::launches::Launch;
-use std::collections::BTreeMap;
 
 /// A launch, and the thread that it was logged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub(super) struct Launched {
 pub(super) struct Join {
     places: Vec<Option<Launched>>,
     most: usize,
-    /// By mark, how many launches of it have not been seen.
-    waiting: BTreeMap<u32, u64>,
+    /// How many launches of each mark have not been seen; the newest mark last, and few of them.
+    waiting: Vec<(u32, u64)>,
 }
 
 /// The first table, and the largest: 3 MB and 48 MB.
@@ -34,7 +33,7 @@ const MOST: usize = 1 << 20;
 
 impl Default for Join {
     fn default() -> Self {
-        Self { places: Vec::new(), most: MOST, waiting: BTreeMap::new() }
+        Self { places: Vec::new(), most: MOST, waiting: Vec::new() }
     }
 }
 
@@ -50,7 +49,7 @@ impl Join {
         if let Some(place) = self.places.get_mut(at) {
             let before = place.replace(launched);
             if !launch.is_over {
-                *self.waiting.entry(launch.mark).or_default() += 1;
+                self.wait(launch.mark);
             }
             if let Some(before) = before.filter(|before| !before.is_seen) {
                 self.seen(before.launch.mark);
@@ -58,18 +57,29 @@ impl Join {
         }
     }
 
-    fn seen(&mut self, mark: u32) {
-        if let Some(count) = self.waiting.get_mut(&mark) {
-            *count -= 1;
-            if *count == 0 {
-                self.waiting.remove(&mark);
+    #[inline]
+    fn wait(&mut self, mark: u32) {
+        match self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
+            Some((_, count)) => *count += 1,
+            None => {
+                // A thread may be late with a mark; those that nobody waits for need no place.
+                self.waiting.retain(|&(_, count)| count > 0);
+                self.waiting.push((mark, 1));
             }
+        }
+    }
+
+    #[inline]
+    fn seen(&mut self, mark: u32) {
+        let of_mark = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark);
+        if let Some((_, count)) = of_mark {
+            *count = count.saturating_sub(1);
         }
     }
 
     /// Whether a launch of an older mark than this has not been seen.
     pub(super) fn is_waiting_before(&self, mark: u32) -> bool {
-        self.waiting.range(..mark).next().is_some()
+        self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
     }
 
     /// Waits for nothing any more.

@@ -11,7 +11,6 @@ use crate::registry::{self, lock};
 use crate::session::Session;
 use crate::thread::ThreadTree;
 use marey_model::context::ContextSource;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -23,7 +22,8 @@ static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 pub(super) struct Devices {
     join: Join,
     pub(super) threads: Threads,
-    sessions: BTreeMap<u32, SessionDevices>,
+    /// By slot.
+    sessions: Vec<Option<SessionDevices>>,
 }
 
 /// What one session holds.
@@ -32,14 +32,27 @@ struct SessionDevices {
     view: View,
     /// From which mark on it is in which phase, ascending.
     marks: Vec<(u32, u32)>,
-    phases: BTreeMap<u32, Sums>,
+    /// The newest last.
+    phases: Vec<(u32, Sums)>,
 }
 
 impl SessionDevices {
     /// The phase of a launch; `None` if it is of an older session in the same slot.
     fn phase_at(&self, mark: u32) -> Option<u32> {
-        let passed = self.marks.partition_point(|&(from, _)| from <= mark);
-        self.marks.get(passed.checked_sub(1)?).map(|&(_, phase)| phase)
+        let passed = self.marks.iter().rev().find(|&&(from, _)| from <= mark);
+        passed.map(|&(_, phase)| phase)
+    }
+
+    fn sums(&self, phase: u32) -> Option<&Sums> {
+        self.phases.iter().find(|(of, _)| *of == phase).map(|(_, sums)| sums)
+    }
+
+    fn sums_mut(&mut self, phase: u32) -> &mut Sums {
+        let at = self.phases.iter().rposition(|(of, _)| *of == phase).unwrap_or_else(|| {
+            self.phases.push((phase, Sums::default()));
+            self.phases.len() - 1
+        });
+        &mut self.phases[at].1
     }
 }
 
@@ -58,8 +71,8 @@ impl Devices {
             self.threads.ended(&tree);
         }
         if self.threads.are_many() {
-            for session in self.sessions.values_mut() {
-                for sums in session.phases.values_mut() {
+            for session in self.sessions.iter_mut().flatten() {
+                for (_, sums) in &mut session.phases {
                     sums.fold(session.view, &self.threads);
                 }
             }
@@ -73,6 +86,23 @@ impl Devices {
         };
         let thread = self.threads.number(tree);
         launches.take(|launch| self.join.add(launch, thread));
+    }
+
+    fn session(&self, slot: u32) -> Option<&SessionDevices> {
+        self.sessions.get(slot as usize)?.as_ref()
+    }
+
+    #[inline]
+    fn session_mut(&mut self, slot: u32) -> Option<&mut SessionDevices> {
+        self.sessions.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn place_of(&mut self, slot: u32) -> &mut Option<SessionDevices> {
+        let at = slot as usize;
+        if self.sessions.len() <= at {
+            self.sessions.resize_with(at + 1, || None);
+        }
+        &mut self.sessions[at]
     }
 
     /// The launch with this number, if it was logged.
@@ -91,14 +121,14 @@ impl Devices {
         };
         let name = if is_named { 0 } else { activity.name };
         for slot in slots(launch.sessions) {
-            let Some(session) = self.sessions.get_mut(&slot) else { continue };
+            let Some(session) = self.session_mut(slot) else { continue };
             let Some(phase) = session.phase_at(launch.mark) else { continue };
             let node = match session.view.context {
                 ContextSource::Shadow => launch.shadow_node,
                 ContextSource::Python => launch.python_node,
             };
             let row = Row { thread: launched.thread, node, site, name, device: activity.device };
-            session.phases.entry(phase).or_default().add(row, activity.duration_nanos);
+            session.sums_mut(phase).add(row, activity.duration_nanos);
         }
     }
 }
@@ -106,8 +136,8 @@ impl Devices {
 /// Adds what devices did in a phase of a session to its tree.
 pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     let devices = devices();
-    let Some(session) = devices.sessions.get(&slot) else { return };
-    if let Some(sums) = session.phases.get(&phase).filter(|sums| !sums.is_empty()) {
+    let Some(session) = devices.session(slot) else { return };
+    if let Some(sums) = session.sums(phase).filter(|sums| !sums.is_empty()) {
         sums.add_to(Arc::make_mut(tree), session.view, &devices.threads);
     }
 }
@@ -115,26 +145,26 @@ pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
 /// A session begins, which does not record yet.
 pub(crate) fn begin_session(session: &Session) {
     let marks = vec![(next_mark(), session.phase)];
-    let held = SessionDevices { view: session.view(), marks, phases: BTreeMap::new() };
-    devices().sessions.insert(session.slot, held);
+    let held = SessionDevices { view: session.view(), marks, phases: Vec::new() };
+    *devices().place_of(session.slot) = Some(held);
 }
 
 /// A session is over.
 pub(crate) fn end_session(slot: u32) {
-    devices().sessions.remove(&slot);
+    *devices().place_of(slot) = None;
 }
 
 /// A session enters a phase: what is launched from now on belongs to it.
 pub(crate) fn begin_phase(slot: u32, phase: u32) {
     let mut devices = devices();
-    let Some(session) = devices.sessions.get_mut(&slot) else { return };
+    let Some(session) = devices.session_mut(slot) else { return };
     session.marks.push((next_mark(), phase));
 }
 
 /// Drops what devices did in these phases.
 pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
-    if let Some(session) = devices().sessions.get_mut(&slot) {
-        session.phases.retain(|&phase, _| !is_meant(phase));
+    if let Some(session) = devices().session_mut(slot) {
+        session.phases.retain(|&(phase, _)| !is_meant(phase));
     }
 }
 
@@ -142,7 +172,7 @@ pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
 pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    let Some(session) = devices.sessions.get(&slot) else { return false };
+    let Some(session) = devices.session(slot) else { return false };
     let next = session.marks.iter().find(|&&(_, later)| later > phase);
     next.is_some_and(|&(from, _)| devices.join.is_waiting_before(from))
 }
