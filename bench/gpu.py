@@ -76,7 +76,7 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
     sides = medians(data)
     double = sides["nothing"]["launch_nanos"]
     proton, marey = (sides[side]["launch_nanos"] - double for side in ("proton", "marey"))
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (
             f"a launch and its record, {data}",
             duration(proton),
@@ -115,7 +115,7 @@ def cost_lines(data: str) -> list[tuple[str, ...]]:
 
 def memory_lines() -> list[tuple[str, ...]]:
     """The most memory of long traces."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for profiler, kind, kernels in LONG:
         bytes_held = run(profiler, kind, kernels)["peak_bytes"]
         is_barred = profiler == "marey" and kernels == MANY
