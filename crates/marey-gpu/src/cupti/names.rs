@@ -4,6 +4,9 @@ use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 
+/// Names that are remembered.
+const MOST_NAMES: usize = 1 << 16;
+
 /// Names that were met, by the address at which they stood.
 ///
 /// A library that is unloaded takes its names along, and another may come to stand there: a known
@@ -30,6 +33,10 @@ impl Names {
 
     #[cold]
     fn learn(&mut self, address: usize, text: &CStr) -> u32 {
+        if self.known.len() >= MOST_NAMES {
+            // Modules that are loaded again and again stand elsewhere each time.
+            self.known.clear();
+        }
         let number = api::intern(&text.to_string_lossy());
         self.known.insert(address, (text.into(), number));
         number

@@ -18,6 +18,17 @@ pub(super) struct Launched {
     pub(super) is_seen: bool,
 }
 
+impl Launched {
+    /// Whether something may still come of it, when this is the newest number.
+    fn is_needed(&self, newest: u32) -> bool {
+        let age = newest.wrapping_sub(self.launch.correlation);
+        !self.is_seen || self.launch.is_graph && !self.launch.is_over && age < GRAPH_AGE
+    }
+}
+
+/// A graph's kernels come within so many launches of its own.
+const GRAPH_AGE: u32 = MOST as u32;
+
 /// The launches that are waiting for what they launched.
 #[derive(Debug)]
 pub(super) struct Join {
@@ -43,7 +54,7 @@ impl Join {
     pub(super) fn add(&mut self, launch: Launch, thread: u32) {
         let launched = Launched { launch, thread, is_seen: launch.is_over };
         while self.waits_elsewhere(launch.correlation) && self.places.len() < self.most {
-            self.grow();
+            self.grow(launch.correlation);
         }
         let at = self.place(launch.correlation);
         if let Some(place) = self.places.get_mut(at) {
@@ -82,10 +93,12 @@ impl Join {
         self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
     }
 
-    /// Waits for nothing any more.
-    pub(super) fn forget_waiting(&mut self) {
-        self.waiting.clear();
-        self.places.iter_mut().flatten().for_each(|launched| launched.is_seen = true);
+    /// Waits no more for launches of older marks than this.
+    pub(super) fn forget_waiting_before(&mut self, mark: u32) {
+        self.waiting.retain(|&(of, _)| of >= mark);
+        for launched in self.places.iter_mut().flatten() {
+            launched.is_seen |= launched.launch.mark < mark;
+        }
     }
 
     /// The launch with this number. A graph's launches many kernels, so it stays.
@@ -107,7 +120,9 @@ impl Join {
     /// Whether the place of this number is another launch's that is still waiting, or missing.
     fn waits_elsewhere(&self, correlation: u32) -> bool {
         match self.places.get(self.place(correlation)) {
-            Some(Some(there)) => !there.is_seen && there.launch.correlation != correlation,
+            Some(Some(there)) => {
+                there.is_needed(correlation) && there.launch.correlation != correlation
+            }
             Some(None) => false,
             None => true,
         }
@@ -119,10 +134,11 @@ impl Join {
     }
 
     #[cold]
-    fn grow(&mut self) {
+    fn grow(&mut self, correlation: u32) {
         let len = (2 * self.places.len()).max(FIRST.min(self.most));
         let old = std::mem::replace(&mut self.places, vec![None; len]);
-        for launched in old.into_iter().flatten().filter(|launched| !launched.is_seen) {
+        for launched in old.into_iter().flatten().filter(|launched| launched.is_needed(correlation))
+        {
             let at = self.place(launched.launch.correlation);
             if let Some(place) = self.places.get_mut(at) {
                 *place = Some(launched);
@@ -144,6 +160,7 @@ mod tests {
             sessions: 1,
             is_named: false,
             is_over: false,
+            is_graph: false,
         }
     }
 

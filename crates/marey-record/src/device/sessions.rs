@@ -13,6 +13,7 @@ use crate::thread::ThreadTree;
 use marey_model::context::ContextSource;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 static DEVICES: LazyLock<Mutex<Devices>> = LazyLock::new(Mutex::default);
 static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
@@ -30,17 +31,38 @@ pub(super) struct Devices {
 #[derive(Debug)]
 struct SessionDevices {
     view: View,
-    /// From which mark on it is in which phase, ascending.
-    marks: Vec<(u32, u32)>,
+    /// Since when it is in which phase, ascending.
+    marks: Vec<Mark>,
     /// The newest last.
     phases: Vec<(u32, Sums)>,
 }
 
+/// A session enters a phase.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The first mark of launches in it.
+    from: u32,
+    phase: u32,
+    /// Whether the phase was cleared later: nobody wants to know of its launches.
+    is_cleared: bool,
+    at: Instant,
+}
+
+impl Mark {
+    fn now(phase: u32) -> Self {
+        Self { from: next_mark(), phase, is_cleared: false, at: Instant::now() }
+    }
+}
+
+/// A phase is complete so long after its end, whatever has not been heard of: nothing comes of some
+/// launches, as of a graph without kernels, and records get lost.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 impl SessionDevices {
-    /// The phase of a launch; `None` if it is of an older session in the same slot.
+    /// The phase of a launch; `None` if it is of an older session in the same slot, or was cleared.
     fn phase_at(&self, mark: u32) -> Option<u32> {
-        let passed = self.marks.iter().rev().find(|&&(from, _)| from <= mark);
-        passed.map(|&(_, phase)| phase)
+        let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
+        (!passed.is_cleared).then_some(passed.phase)
     }
 
     fn sums(&self, phase: u32) -> Option<&Sums> {
@@ -68,6 +90,8 @@ impl Devices {
         }
         for tree in std::mem::take(&mut *lock(&ENDED)) {
             self.take_from(&tree);
+            // The thread is over, and others look at its log under the lock that we hold.
+            drop(tree.take_launches());
             self.threads.ended(&tree);
         }
         if self.threads.are_many() {
@@ -81,9 +105,9 @@ impl Devices {
     }
 
     fn take_from(&mut self, tree: &Arc<ThreadTree>) {
-        let Some(launches) = tree.launches().filter(|launches| !launches.is_empty()) else {
-            return;
-        };
+        let is_of_now = tree.epoch == CONTROL.epoch.load(Ordering::SeqCst);
+        let launches = tree.launches().filter(|launches| is_of_now && !launches.is_empty());
+        let Some(launches) = launches else { return };
         let thread = self.threads.number(tree);
         launches.take(|launch| self.join.add(launch, thread));
     }
@@ -116,7 +140,8 @@ impl Devices {
     pub(super) fn add_kernel(&mut self, launched: &Launched, site: u32, activity: &Activity) {
         let launch = &launched.launch;
         let is_named = match site {
-            0 => launch.is_named,
+            // A graph that was made before anybody listened may be many kernels.
+            0 => launch.is_named && activity.graph_node == 0,
             site => capture::with(|sites| sites.get(site).is_some_and(|site| site.is_named)),
         };
         let name = if is_named { 0 } else { activity.name };
@@ -144,7 +169,7 @@ pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
 
 /// A session begins, which does not record yet.
 pub(crate) fn begin_session(session: &Session) {
-    let marks = vec![(next_mark(), session.phase)];
+    let marks = vec![Mark::now(session.phase)];
     let held = SessionDevices { view: session.view(), marks, phases: Vec::new() };
     *devices().place_of(session.slot) = Some(held);
 }
@@ -158,13 +183,16 @@ pub(crate) fn end_session(slot: u32) {
 pub(crate) fn begin_phase(slot: u32, phase: u32) {
     let mut devices = devices();
     let Some(session) = devices.session_mut(slot) else { return };
-    session.marks.push((next_mark(), phase));
+    session.marks.push(Mark::now(phase));
 }
 
 /// Drops what devices did in these phases.
 pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
     if let Some(session) = devices().session_mut(slot) {
         session.phases.retain(|&(phase, _)| !is_meant(phase));
+        for mark in session.marks.iter_mut().filter(|mark| is_meant(mark.phase)) {
+            mark.is_cleared = true;
+        }
     }
 }
 
@@ -173,20 +201,27 @@ pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
     let Some(session) = devices.session(slot) else { return false };
-    let next = session.marks.iter().find(|&&(_, later)| later > phase);
-    next.is_some_and(|&(from, _)| devices.join.is_waiting_before(from))
+    let next = session.marks.iter().find(|mark| mark.phase > phase);
+    next.is_some_and(|next| {
+        next.at.elapsed() < LONGEST_WAIT && devices.join.is_waiting_before(next.from)
+    })
 }
 
-/// Whether anything that was launched has not been heard of yet.
-pub fn is_anything_waiting() -> bool {
+/// A flush begins. Returns the mark that all launches before it are older than.
+pub fn begin_flush() -> u32 {
+    next_mark()
+}
+
+/// Whether anything of an older mark than this has not been heard of yet.
+pub fn is_waiting_before(mark: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    devices.join.is_waiting_before(u32::MAX)
+    devices.join.is_waiting_before(mark)
 }
 
-/// Everything that was launched before this has been heard of, or never will be.
-pub fn nothing_waits() {
-    devices().join.forget_waiting();
+/// Everything of an older mark than this has been heard of, or never will be.
+pub fn nothing_waits_before(mark: u32) {
+    devices().join.forget_waiting_before(mark);
 }
 
 fn next_mark() -> u32 {

@@ -162,6 +162,10 @@ impl Spool {
         details: &[(Detail, u64)],
     ) {
         let began = clock::ticks();
+        if !self.shared.out.has_room() {
+            losses::add(LossCause::Spool, joined.len() as u64);
+            return;
+        }
         let mut places = Vec::new();
         for activity in joined {
             let own_details = details.get(activity.details.clone()).unwrap_or_default();
