@@ -58,10 +58,13 @@ pub fn level() -> Level {
 pub fn start(request: &Request) -> Result<(), Unavailable> {
     let mut level = lock();
     if !request.is_required && !Driver::is_started() {
-        if !matches!(*level, Level::Waiting(_)) {
-            device::note(NOTE, "the program had not used CUDA");
+        let mut request = request.clone();
+        match &*level {
+            // What a session waits for, another does not take away.
+            Level::Waiting(earlier) => request.keeps_activities |= earlier.keeps_activities,
+            _ => device::note(NOTE, "the program had not used CUDA"),
         }
-        *level = Level::Waiting(request.clone());
+        *level = Level::Waiting(request);
         return Ok(());
     }
     *level = begin(request);
@@ -88,7 +91,8 @@ fn begin(request: &Request) -> Level {
 }
 
 /// The driver is being started by the program, on this thread, which holds its locks: CUPTI is started on
-/// another one, which waits for it.
+/// another one, which waits for it. What the program launches before that is done is not recorded: making
+/// a context takes it longer.
 pub fn driver_starts() {
     if api::is_live() && matches!(*lock(), Level::Waiting(_)) {
         api::start_source(&STARTER);

@@ -9,6 +9,7 @@ use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
 use marey_record::{api, device};
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -22,8 +23,11 @@ const MOST_CALLS: usize = 1024;
 /// The recorder's numbers of their names, by their numbers.
 static CALL_NAMES: [AtomicU32; MOST_CALLS] = [const { AtomicU32::new(0) }; MOST_CALLS];
 
-/// The context that launched last: mostly there is only one.
-static LAST_CONTEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// Contexts that are known, by some bits of their addresses: what several devices have in turn costs no
+/// lock.
+static KNOWN_CONTEXTS: [AtomicPtr<c_void>; KNOWN] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN];
+const KNOWN: usize = 64;
 
 /// Contexts that have launched something, by their addresses.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -33,6 +37,8 @@ static CALL_KINDS: [AtomicU8; MOST_CALLS] = [const { AtomicU8::new(LAUNCHES) }; 
 const LAUNCHES: u8 = 0;
 const BEGINS_CAPTURE: u8 = 1;
 const ENDS_CAPTURE: u8 = 2;
+const LAUNCHES_GRAPH: u8 = 3;
+const WAITS: u8 = 4;
 
 /// Streams that are being captured.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
@@ -40,7 +46,12 @@ static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 /// Says which library the callbacks are of.
 pub(super) fn prepare(functions: &Functions) {
     FUNCTIONS.get_or_init(|| *functions);
-    let kinds = [(driver::BEGIN_CAPTURES, BEGINS_CAPTURE), (driver::END_CAPTURES, ENDS_CAPTURE)];
+    let kinds = [
+        (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
+        (driver::END_CAPTURES, ENDS_CAPTURE),
+        (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
+        (driver::WAITS, WAITS),
+    ];
     for (calls, kind) in kinds {
         for call in calls.calls {
             if let Some(known) = CALL_KINDS.get(call.id as usize) {
@@ -48,6 +59,42 @@ pub(super) fn prepare(functions: &Functions) {
             }
         }
     }
+}
+
+thread_local! {
+    /// Whether the calling thread waits for a flush of ours.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits of ours that records will tell of, by their correlation numbers.
+static OWN_WAITS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// So many of them are remembered: those of a few flushes, whose records come at once.
+const MOST_OWN_WAITS: usize = 64;
+
+/// Runs something whose calls of CUDA are no part of the program.
+pub(super) fn as_ours(run: impl FnOnce()) {
+    IS_OURS.set(true);
+    run();
+    IS_OURS.set(false);
+}
+
+/// Whether a record of a wait is of one of ours.
+pub(super) fn is_own_wait(correlation: u32) -> bool {
+    OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner).contains(&correlation)
+}
+
+#[cold]
+fn is_ours(data: Record) -> bool {
+    let is_ours = IS_OURS.try_with(Cell::get).unwrap_or(false);
+    if is_ours && let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) {
+        let mut waits = OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.len() == MOST_OWN_WAITS {
+            waits.remove(0);
+        }
+        waits.push(correlation);
+    }
+    is_ours
 }
 
 /// The contexts that have launched something and still exist.
@@ -64,7 +111,9 @@ pub(super) fn is_capturing() -> bool {
 /// In the child of a fork, which has no contexts.
 pub(super) fn begin_child() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    LAST_CONTEXT.store(std::ptr::null_mut(), Ordering::Relaxed);
+    for known in &KNOWN_CONTEXTS {
+        known.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
     CAPTURES.store(0, Ordering::Relaxed);
 }
 
@@ -110,8 +159,11 @@ unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
 #[inline]
 fn call(cbid: u32, data: Record) {
     let does = CALL_KINDS.get(cbid as usize).map_or(LAUNCHES, |kind| kind.load(Ordering::Relaxed));
-    if does != LAUNCHES {
+    if matches!(does, BEGINS_CAPTURE | ENDS_CAPTURE) {
         count_capture(does == BEGINS_CAPTURE, data);
+        return;
+    }
+    if does == WAITS && is_ours(data) {
         return;
     }
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
@@ -121,7 +173,7 @@ fn call(cbid: u32, data: Record) {
             let known =
                 CALL_NAMES.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
             let name = if known == 0 { learn_name(cbid, data) } else { known };
-            api::launch_enter(correlation, name);
+            api::launch_enter(correlation, name, does == LAUNCHES_GRAPH);
         }
         Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
         _ => {}
@@ -153,7 +205,7 @@ fn learn_name(cbid: u32, data: Record) -> u32 {
 #[inline]
 fn note_context(data: Record) {
     let Some(context) = address(data, callback_data::CONTEXT) else { return };
-    if context != LAST_CONTEXT.load(Ordering::Relaxed) {
+    if context != known_context(context).load(Ordering::Relaxed) {
         learn_context(context);
     }
 }
@@ -165,13 +217,21 @@ fn learn_context(context: CuContext) {
     if !contexts.contains(&known) {
         contexts.push(known);
     }
-    LAST_CONTEXT.store(context, Ordering::Relaxed);
+    known_context(context).store(context, Ordering::Relaxed);
+}
+
+/// Where a context is if it is known.
+#[inline(always)]
+fn known_context(context: CuContext) -> &'static AtomicPtr<c_void> {
+    /// Objects of a heap are no closer together.
+    const APART_LOG2: u32 = 6;
+    &KNOWN_CONTEXTS[(context.addr() >> APART_LOG2) % KNOWN]
 }
 
 fn forget_context(context: CuContext) {
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     contexts.retain(|&known| known != context.addr());
-    LAST_CONTEXT.store(std::ptr::null_mut(), Ordering::Relaxed);
+    known_context(context).store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
 /// Something happened to a context or to a graph.
@@ -221,16 +281,19 @@ fn address(data: Record, field: Field) -> Option<*mut c_void> {
     data.read_text(field).map(|address| address.cast_mut().cast())
 }
 
-/// A capture of a stream begins or ends, unless the call fails.
+/// A capture of a stream begins or ends.
 #[cold]
 fn count_capture(begins: bool, data: Record) {
-    if data.read_u32(callback_data::SITE) != Some(site::EXIT) || !has_succeeded(data) {
+    if data.read_u32(callback_data::SITE) != Some(site::EXIT) {
         return;
     }
     if begins {
-        CAPTURES.fetch_add(1, Ordering::Relaxed);
-    } else if is_capturing() {
-        // One that began before we listened was not counted.
-        CAPTURES.fetch_sub(1, Ordering::Relaxed);
+        CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
+        return;
     }
+    // A call that fails ends the capture, too. One that began before we listened was not counted.
+    let ended = CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| {
+        captures.checked_sub(1)
+    });
+    ended.unwrap_or(0);
 }

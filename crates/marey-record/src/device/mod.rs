@@ -33,7 +33,9 @@ pub(crate) use self::sessions::{
     begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_into,
     hold, is_waiting, thread_ended,
 };
-pub(crate) use self::source::{begin_child as begin_child_source, flush, stop};
+pub(crate) use self::source::{
+    begin_child as begin_child_source, flush, hold as hold_source, stop,
+};
 pub(crate) use self::threads::Threads;
 
 use crate::clock;
