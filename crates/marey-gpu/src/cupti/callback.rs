@@ -37,8 +37,10 @@ const ENDS_CAPTURE: u8 = 2;
 /// Streams that are being captured.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says which library the callbacks are of.
+/// Says which library the callbacks are of, before any come.
 pub(super) fn prepare(functions: &Functions) {
+    // A capture that went on when we last listened may have ended while nobody did.
+    CAPTURES.store(0, Ordering::Relaxed);
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [(driver::BEGIN_CAPTURES, BEGINS_CAPTURE), (driver::END_CAPTURES, ENDS_CAPTURE)];
     for (calls, kind) in kinds {
