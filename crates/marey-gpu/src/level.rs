@@ -90,11 +90,11 @@ fn begin(request: &Request) -> Level {
     }
 }
 
-/// The driver is being started by the program, on this thread, which holds its locks: CUPTI is started on
-/// another one, which waits for it. What the program launches before that is done is not recorded: making
-/// a context takes it longer.
+/// The driver is being started, on this thread, which holds its locks and perhaps ours: whether CUPTI is
+/// wanted is asked on another one, which waits for both. What the program launches before that is done is
+/// not recorded: making a context takes it longer.
 pub fn driver_starts() {
-    if api::is_live() && matches!(*lock(), Level::Waiting(_)) {
+    if api::is_live() {
         api::start_source(&STARTER);
     }
 }

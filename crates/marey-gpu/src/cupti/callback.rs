@@ -43,8 +43,10 @@ const WAITS: u8 = 4;
 /// Streams that are being captured.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says which library the callbacks are of.
+/// Says which library the callbacks are of, before any come.
 pub(super) fn prepare(functions: &Functions) {
+    // A capture that went on when we last listened may have ended while nobody did.
+    CAPTURES.store(0, Ordering::Relaxed);
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
@@ -292,8 +294,7 @@ fn count_capture(begins: bool, data: Record) {
         return;
     }
     // A call that fails ends the capture, too. One that began before we listened was not counted.
-    let ended = CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| {
-        captures.checked_sub(1)
-    });
+    let ended = CAPTURES
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
     ended.unwrap_or(0);
 }

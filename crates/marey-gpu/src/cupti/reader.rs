@@ -35,10 +35,10 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
     READER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gets ready to read what this library writes. Whether its clock can be read.
-pub(super) fn prepare(library: &Library) -> bool {
+/// Gets ready to read what this library writes. The error is the code with which its clock cannot be read.
+pub(super) fn prepare(library: &Library) -> Result<(), u32> {
     let functions = library.functions;
-    let Some(clock) = Clock::new(|| timestamp(&functions)) else { return false };
+    let clock = Clock::new(|| timestamp(&functions))?;
     let records = ActivityReader::new(library.api_version);
     reader().get_or_insert_with(|| Reader {
         functions,
@@ -46,7 +46,7 @@ pub(super) fn prepare(library: &Library) -> bool {
         decoder: Decoder::default(),
         clock,
     });
-    true
+    Ok(())
 }
 
 fn run() {
@@ -116,11 +116,11 @@ fn bytes_of(full: &Full) -> &[u8] {
 }
 
 #[expect(unsafe_code, reason = "a call of the library")]
-fn timestamp(functions: &Functions) -> Option<u64> {
+fn timestamp(functions: &Functions) -> Result<u64, u32> {
     let mut nanos = 0;
     // SAFETY: the number can be written.
     let code = unsafe { (functions.get_timestamp)(&raw mut nanos) };
-    (code == result::SUCCESS).then_some(nanos)
+    if code == result::SUCCESS { Ok(nanos) } else { Err(code) }
 }
 
 /// Counts what the library had no room for, since it was asked last.

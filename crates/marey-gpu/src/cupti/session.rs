@@ -79,11 +79,12 @@ impl Session {
         let subscriber = subscribe(library)?;
         let begun =
             Self { library, subscriber, kinds: BTreeSet::new(), callbacks: BTreeSet::new() };
-        match begun.register() {
-            Ok(()) if reader::prepare(library) => Ok(begun),
-            registered => {
+        let unread = |code| refused(library, Step::Enable, "cuptiGetTimestamp", code);
+        match begun.register().and_then(|()| reader::prepare(library).map_err(unread)) {
+            Ok(()) => Ok(begun),
+            Err(refusal) => {
                 begun.end();
-                registered.and(Err(refused(library, Step::Enable, "cuptiGetTimestamp", 1)))
+                Err(refusal)
             }
         }
     }

@@ -7,6 +7,7 @@
 //! an activity without one.
 
 use super::launches::Launch;
+use std::collections::HashSet;
 
 /// A launch, and the thread that it was logged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,19 @@ impl Join {
         self.waiting.retain(|&(of, _)| of >= mark);
         for launched in self.places.iter_mut().flatten() {
             launched.is_seen |= launched.launch.mark < mark;
+        }
+    }
+
+    /// The threads that launched what has not been seen.
+    pub(super) fn awaited_threads(&self) -> HashSet<u32> {
+        let unseen = self.places.iter().flatten().filter(|launched| !launched.is_seen);
+        unseen.map(|launched| launched.thread).collect()
+    }
+
+    /// Forgets what these threads launched, all of which has been seen: what else comes of it has no launch.
+    pub(super) fn forget_threads(&mut self, gone: &HashSet<u32>) {
+        for place in &mut self.places {
+            place.take_if(|launched| gone.contains(&launched.thread));
         }
     }
 

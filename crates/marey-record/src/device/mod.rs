@@ -41,8 +41,9 @@ pub(crate) use self::threads::Threads;
 use crate::clock;
 
 /// A moment of the recorder's clock, for sources that have clocks of their own: the counter, and the
-/// nanoseconds that one tick of it takes.
+/// nanoseconds that one tick of it takes, which is measured first where it is not known yet.
 pub fn now() -> (u64, f64) {
     const MANY: u64 = 1 << 40;
+    clock::calibrate();
     (clock::ticks(), clock::nanos(MANY) as f64 / MANY as f64)
 }

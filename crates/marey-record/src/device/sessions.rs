@@ -100,7 +100,8 @@ impl Devices {
                     sums.fold(session.view, &self.threads);
                 }
             }
-            self.threads.forget_ended();
+            let gone = self.threads.forget_ended(&self.join.awaited_threads());
+            self.join.forget_threads(&gone);
         }
     }
 
