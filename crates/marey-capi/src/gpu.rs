@@ -1,6 +1,7 @@
 //! The table's calls on devices.
 
 use crate::ptr::{self, Failure, guarded, status, text};
+use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
 use marey_gpu::nvml;
@@ -17,6 +18,7 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
             let request = Request {
                 is_required: options.is_required != 0,
                 keeps_activities: options.keeps_activities != 0,
+                calls: Interfaces::from_env(),
                 hints: Hints::from_env(paths),
             };
             if request.keeps_activities {

@@ -5,6 +5,7 @@
 //! it does already, at once, else when the driver tells so ([`driver_starts`]).
 
 use crate::cupti::driver::Driver;
+use crate::cupti::interfaces::Interfaces;
 use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Wanted};
 use crate::cupti::unavailable::Unavailable;
@@ -18,6 +19,8 @@ pub struct Request {
     pub is_required: bool,
     /// Whether single activities are kept, and not only sums of kernels.
     pub keeps_activities: bool,
+    /// The interfaces of CUDA whose every call is kept, where single activities are.
+    pub calls: Interfaces,
     /// Where libraries lie.
     pub hints: Hints,
 }
@@ -72,11 +75,12 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 }
 
 fn begin(request: &Request) -> Level {
-    let wanted = Wanted { activities: request.keeps_activities };
+    let wanted = Wanted { activities: request.keeps_activities, calls: request.calls };
     match session::start(&request.hints, wanted) {
         Ok(library) => {
             let (path, version) = (library.path.display(), library.api_version);
-            let text = format!("CUPTI {version}, {path}");
+            let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
+            let text = format!("CUPTI {version}, {path}{beside}");
             device::note(NOTE, text.clone());
             Level::Cupti(text)
         }
