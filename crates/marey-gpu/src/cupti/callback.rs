@@ -10,6 +10,7 @@ use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
 use marey_record::api::Interface;
 use marey_record::{api, device};
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -39,6 +40,13 @@ const PLAIN: u8 = 0;
 const LAUNCHES: u8 = 1;
 const BEGINS_CAPTURE: u8 = 2;
 const ENDS_CAPTURE: u8 = 3;
+/// Waits for a device, of which the device tells; we make such calls ourselves.
+const WAITS: u8 = 4;
+
+thread_local! {
+    /// Whether the calls of this thread are ours, and not the program's.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Whether every call of the driver, and of the runtime, is kept.
 static ARE_CALLS_KEPT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
@@ -54,7 +62,7 @@ pub(super) fn prepare(functions: &Functions) {
         (driver::GRAPH_LAUNCHES, LAUNCHES),
         (driver::COPIES, LAUNCHES),
         (driver::SETS, LAUNCHES),
-        (driver::WAITS, LAUNCHES),
+        (driver::WAITS, WAITS),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
     ];
@@ -72,6 +80,13 @@ pub(super) fn keep_calls(of_domain: u32, is_kept: bool) {
     if let Some(kept) = ARE_CALLS_KEPT.get(interface(of_domain)) {
         kept.store(is_kept, Ordering::Relaxed);
     }
+}
+
+/// Makes calls of CUDA that are not told as the program's.
+pub(super) fn ours(act: impl FnOnce()) {
+    IS_OURS.set(true);
+    act();
+    IS_OURS.set(false);
 }
 
 /// The place of a domain of calls in the tables.
@@ -144,12 +159,12 @@ unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
 #[inline]
 fn driver_call(cbid: u32, data: Record) {
     let does = CALL_KINDS.get(cbid as usize).map_or(PLAIN, |kind| kind.load(Ordering::Relaxed));
-    if does == LAUNCHES {
-        launch(cbid, data);
-        return;
-    }
-    if does != PLAIN {
-        count_capture(does == BEGINS_CAPTURE, data);
+    match does {
+        LAUNCHES => return launch(cbid, data),
+        _ if IS_OURS.get() => return,
+        WAITS => return launch(cbid, data),
+        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(does == BEGINS_CAPTURE, data),
+        _ => {}
     }
     if ARE_CALLS_KEPT[interface(domain::DRIVER_API)].load(Ordering::Relaxed) {
         kept_call(domain::DRIVER_API, cbid, data);

@@ -208,7 +208,7 @@ impl Source for Cupti {
         let subscription = session().as_ref().map(|session| session.subscription);
         let Some(subscription) = subscription else { return };
         if how == Flush::Finished {
-            wait_for_devices();
+            callback::ours(wait_for_devices);
         }
         subscription.flush(0);
         reader::read_all();

@@ -40,7 +40,8 @@ impl Subscription {
     ) -> Result<(Self, Clock), Unavailable> {
         let mut holder = None;
         if let Some(scoped) = &library.scoped {
-            let beside_others = Self::subscribe_beside_others(library, scoped, callback, &mut holder);
+            let beside_others =
+                Self::subscribe_beside_others(library, scoped, callback, &mut holder);
             if let Ok(begun) = beside_others.and_then(Self::prepared) {
                 return Ok(begun);
             }
@@ -226,9 +227,7 @@ impl Subscription {
         // SAFETY: the caller's promise.
         let code = unsafe {
             match self.scoped {
-                None => {
-                    (self.functions().activity_get_next_record)(buffer, valid, &raw mut next)
-                }
+                None => (self.functions().activity_get_next_record)(buffer, valid, &raw mut next),
                 Some(scoped) => {
                     (scoped.activity_get_next_record)(self.subscriber, buffer, valid, &raw mut next)
                 }
