@@ -4,6 +4,7 @@ use crate::control::CONTROL;
 use crate::detached::Detached;
 use crate::error::Error;
 use crate::local;
+pub use crate::local::Interface;
 use crate::losses;
 use crate::names;
 use crate::output::Format;
@@ -144,6 +145,22 @@ pub fn launch_enter(correlation: u32, call: u32, is_graph: bool) {
 pub fn launch_exit(correlation: u32, has_launched: bool) {
     if CONTROL.is_live() {
         local::event(|local| local.launch_exit(correlation, has_launched));
+    }
+}
+
+/// A call of CUDA begins on this thread, of which sessions that keep every event want to know;
+/// [`launch_enter`] is for those that launch.
+pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
+    if CONTROL.is_live() {
+        let leaf = python_leaf();
+        local::event(|local| local.call_enter(interface, correlation, call, leaf));
+    }
+}
+
+/// The call has returned.
+pub fn call_exit(interface: Interface, correlation: u32) {
+    if CONTROL.is_live() {
+        local::event(|local| local.call_exit(interface, correlation));
     }
 }
 

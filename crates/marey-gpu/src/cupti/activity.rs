@@ -241,7 +241,7 @@ impl ActivityReader {
         add_with_times(record, overhead::START, overhead::END, activity, clock, batch)
     }
 
-    fn external(&mut self, record: Record) -> Read {
+    pub(super) fn external(&mut self, record: Record) -> Read {
         let correlation = record.read_u32(external_correlation::CORRELATION_ID);
         let id = record.read_u64(external_correlation::EXTERNAL_ID);
         if self.external.len() >= MOST_EXTERNAL {

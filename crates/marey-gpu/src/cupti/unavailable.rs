@@ -62,7 +62,7 @@ pub enum Unavailable {
     #[error("no usable libcupti{}", tried(.0))]
     NoLibrary(Vec<Candidate>),
     /// A call of libcupti failed.
-    #[error("`{call}` of {} gave {code} ({}): {}", library.display(), result::name(*.code), result::text(*.code))]
+    #[error("`{call}` of {} gave {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), held(.holder.as_deref()))]
     Refused {
         /// At which step.
         step: Step,
@@ -72,6 +72,8 @@ pub enum Unavailable {
         call: &'static str,
         /// What it gave.
         code: u32,
+        /// The tool that has the library, if the library tells.
+        holder: Option<String>,
     },
 }
 
@@ -144,6 +146,10 @@ const fn refusal_hint(code: u32) -> &'static str {
         }
         _ => "see what `marey doctor` says of this library",
     }
+}
+
+fn held(holder: Option<&str>) -> String {
+    holder.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
 }
 
 fn tried(candidates: &[Candidate]) -> String {

@@ -72,7 +72,8 @@ impl Local {
         self.launching =
             Launching { correlation, place, is_named: launch.is_named, ..Launching::NONE };
         if traces != 0 {
-            let call = self.below(place, call, NodeKind::Runtime, traces, traces & python);
+            let above = self.calling_runtime(correlation).unwrap_or(place);
+            let call = self.below(above, call, NodeKind::Runtime, traces, traces & python);
             let start_ticks = clock::ticks();
             self.launching = Launching { call, traces, start_ticks, ..self.launching };
         }
@@ -91,16 +92,8 @@ impl Local {
         if launching.traces == 0 {
             return;
         }
-        let traces = launching.traces & CONTROL.active.load(Ordering::Relaxed);
-        let python = traces & CONTROL.python.load(Ordering::Relaxed);
-        let Some(log) = self.tree.own_log() else { return };
-        let Launching { call, start_ticks, .. } = launching;
-        let end_ticks = clock::ticks();
-        for (node, sessions) in [(call.shadow, traces & !python), (call.python, python)] {
-            if sessions != 0 {
-                log.launch(node, start_ticks, end_ticks, sessions, correlation);
-            }
-        }
+        let Launching { call, traces, start_ticks, .. } = launching;
+        self.log_call(call, traces, start_ticks, correlation);
     }
 
     /// Nothing will come of a launch.
@@ -133,7 +126,7 @@ impl Local {
         })
     }
 
-    fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
+    pub(super) fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
         match self.state_name() {
             0 => place,
             state => self.below(place, state, NodeKind::State, active, python),
