@@ -7,7 +7,7 @@
 //! an activity without one.
 
 use super::launches::Launch;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A launch, and the thread that it was logged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,9 @@ impl Join {
     }
 
     /// Forgets what these threads launched, all of which has been seen: what else comes of it has no launch.
-    pub(super) fn forget_threads(&mut self, gone: &HashSet<u32>) {
+    pub(super) fn forget_threads(&mut self, gone: &HashMap<u32, u64>) {
         for place in &mut self.places {
-            place.take_if(|launched| gone.contains(&launched.thread));
+            place.take_if(|launched| gone.contains_key(&launched.thread));
         }
     }
 

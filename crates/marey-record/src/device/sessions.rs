@@ -10,6 +10,7 @@ use crate::merged::{MergedTree, View};
 use crate::registry::{self, lock};
 use crate::session::Session;
 use crate::thread::ThreadTree;
+use crate::trace;
 use marey_model::context::ContextSource;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -102,6 +103,7 @@ impl Devices {
             }
             let gone = self.threads.forget_ended(&self.join.awaited_threads());
             self.join.forget_threads(&gone);
+            trace::forget_threads(gone.into_values());
         }
     }
 

@@ -45,16 +45,16 @@ impl Threads {
         self.ended.len() > self.most_ended.max(MOST_ENDED)
     }
 
-    /// Lets the older half of the ended ones go, except the awaited. Those that went.
-    pub(super) fn forget_ended(&mut self, awaited: &HashSet<u32>) -> HashSet<u32> {
+    /// Lets the older half of the ended ones go, except the awaited. Those that went, and the generations
+    /// of their trees.
+    pub(super) fn forget_ended(&mut self, awaited: &HashSet<u32>) -> HashMap<u32, u64> {
         let older = self.ended.len() / 2;
-        let gone: HashSet<u32> = self.ended[..older]
-            .iter()
-            .copied()
-            .filter(|number| !awaited.contains(number))
+        let unawaited = self.ended[..older].iter().filter(|number| !awaited.contains(number));
+        let gone: HashMap<u32, u64> = unawaited
+            .filter_map(|number| Some((*number, self.trees.get(number)?.generation)))
             .collect();
-        self.ended.retain(|number| !gone.contains(number));
-        self.trees.retain(|number, _| !gone.contains(number));
+        self.ended.retain(|number| !gone.contains_key(number));
+        self.trees.retain(|number, _| !gone.contains_key(number));
         // Where most are awaited, looking again soon would find the same.
         self.most_ended = 2 * self.ended.len();
         gone

@@ -228,10 +228,19 @@ impl Spool {
     /// A thread is over, which has left all of its scopes.
     pub(super) fn end_thread(&mut self, tree: &ThreadTree) {
         self.drain_thread(tree);
-        if let Some(mut thread) = self.threads.remove(&tree.generation) {
+        if let Some(thread) = self.threads.get_mut(&tree.generation) {
             thread.write_open(tree, &[], &mut self.shared);
         }
+        // Devices may tell of what it launched for a while.
+        if tree.launches().is_none() {
+            self.threads.remove(&tree.generation);
+        }
         self.shared.out.flush();
+    }
+
+    /// Nothing will be told any more of the thread with this tree.
+    pub(super) fn forget_thread(&mut self, generation: u64) {
+        self.threads.remove(&generation);
     }
 
     /// Writes which scopes are open on the threads, as one session sees it or all of them do.
