@@ -158,7 +158,7 @@ impl Session {
             self.subscription.disable_domain(of_domain);
             callback::keep_calls(of_domain, false);
         }
-        self.subscription.set_flush_period(0);
+        self.subscription.end_flush_period();
         reader::end();
         self.subscription.end();
     }

@@ -194,12 +194,19 @@ impl Subscription {
         };
     }
 
-    /// Has buffers handed over now and again, full or not; 0 ends that.
+    /// Has buffers handed over now and again, full or not. That is the process's, also beside others.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn set_flush_period(&self, millis: u32) {
         if let Some(set) = self.functions().activity_flush_period {
             // SAFETY: any period may be asked for. One that is refused costs timeliness alone.
             unsafe { set(millis) };
+        }
+    }
+
+    /// Ends that, unless others may count on it.
+    pub(super) fn end_flush_period(&self) {
+        if !self.is_beside_others() {
+            self.set_flush_period(0);
         }
     }
 
