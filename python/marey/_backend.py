@@ -49,8 +49,8 @@ DRIVERS = {
 def begin(backend: str | None, *, keeps_activities: bool) -> None:
     """Has the GPU recorded: from now on, or from when the program uses it.
 
-    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here that
-    the program does not touch itself, unless the backend is named.
+    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here
+    that the program does not touch itself, unless the backend is named.
 
     Raises:
         ValueError: There is no such backend.
@@ -87,7 +87,7 @@ def _refuse(backend: str) -> NoReturn:
 
 
 def _listen_for_driver() -> None:
-    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits for that."""
+    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits."""
     library = _native.library_path()
     if library is not None:
         os.environ.setdefault("CUDA_INJECTION64_PATH", os.path.abspath(library))
@@ -112,12 +112,10 @@ def gpu_note() -> str | None:
         return "no GPU was found; the profile holds the host side only"
     if level == "waiting":
         return "the program used no NVIDIA GPU; the profile holds the host side only"
-    what = "Triton launches were timed by events" if _are_events_used() else "the GPU was not recorded"
-    return f"{what}: {reason}; {hint}" if hint else f"{what}: {reason}"
-
-
-def _are_events_used() -> bool:
-    return "marey.triton.events" in sys.modules
+    note = f"{reason}; {hint}" if hint else reason
+    if "marey.triton.events" in sys.modules:
+        return f"Triton launches were timed by events: {note}"
+    return f"the GPU was not recorded: {note}"
 
 
 def _failure(driver: Driver) -> tuple[str, int | None] | None:

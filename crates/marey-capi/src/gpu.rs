@@ -4,7 +4,6 @@ use crate::ptr::{self, Failure, guarded, status, text};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
-use marey_gpu::nvml;
 use marey_record::table::{ErrorBuffer, GpuLevel, GpuOptions, Sink};
 use std::ffi::c_void;
 
@@ -21,10 +20,6 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
                 calls: Interfaces::from_env(),
                 hints: Hints::from_env(paths),
             };
-            if request.keeps_activities {
-                // Counters come beside what CUPTI tells, and without it; their state says why not.
-                drop(nvml::start());
-            }
             level::start(&request).map_err(|reason| Failure::unsupported(reason.to_string()))
         })
     }

@@ -130,12 +130,13 @@ pub fn exit_operator(name: u32) -> u64 {
 }
 
 /// A call begins on this thread that launches something on a device. `correlation` is the number,
-/// not 0, under which the device's library will tell of it, `call` the name of the function.
+/// not 0, under which the device's library will tell of it, `call` the name of the function. A graph's
+/// launch is many kernels, perhaps.
 #[inline]
-pub fn launch_enter(correlation: u32, call: u32) {
+pub fn launch_enter(correlation: u32, call: u32, is_graph: bool) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.launch_enter(correlation, call, leaf));
+        local::event(|local| local.launch_enter(correlation, call, is_graph, leaf));
     }
 }
 

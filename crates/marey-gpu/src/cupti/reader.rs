@@ -78,7 +78,7 @@ pub(super) fn read_all() {
     let mut reader = reader();
     let Some(reader) = reader.as_mut() else { return };
     let Some(subscription) = reader.subscription else { return };
-    reader.clock.update(|| subscription.timestamp().ok());
+    reader.clock.update(|| subscription.timestamp());
     // Also without a buffer: threads may have logged launches.
     let mut full = buffers::next_full();
     let mut batch = reader.decoder.batch();
@@ -151,6 +151,11 @@ fn bytes_of(full: &Full) -> &[u8] {
     // SAFETY: the words are that many bytes long, which are initialised: zeros, or what the library
     // wrote.
     unsafe { std::slice::from_raw_parts(full.words.as_ptr().cast(), bytes) }
+}
+
+/// Holds the lock over a fork.
+pub(super) fn hold() -> impl Sized + use<> {
+    reader()
 }
 
 /// In the child of a fork, where the library is of no use.

@@ -1,7 +1,7 @@
 //! Recording through CUPTI: from becoming its subscriber to letting go of it.
 
 use super::abi::calls::{Call, driver};
-use super::abi::constants::{domain, flush, kind, resource};
+use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
 use super::driver::Driver;
@@ -11,7 +11,7 @@ use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
 use super::subscription::Subscription;
 use super::unavailable::Unavailable;
-use marey_record::device::{self, DeviceInfo, Flush, Source};
+use marey_record::device::{self, DeviceInfo, Flush};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,19 +45,20 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavailable> {
     let mut session = session();
     let library = library::open(hints)?;
-    if session.is_none() {
+    let is_new = session.is_none();
+    if is_new {
         *session = Some(Session::begin(library)?);
     }
     if let Some(begun) = session.as_mut()
         && let Err(error) = begun.enable(wanted)
     {
-        if let Some(begun) = session.take() {
+        // What another session records by goes on.
+        if is_new && let Some(begun) = session.take() {
             begun.end();
         }
         return Err(error);
     }
     announce_devices();
-    device::set_source(&CUPTI);
     marey_record::api::start_source(&WORKER);
     Ok(library)
 }
@@ -113,7 +114,8 @@ impl Session {
             self.enable_calls(wanted.calls)?;
         }
         // A phase is complete soon after its last kernel, and a trace on disk.
-        self.subscription.set_flush_period(if wanted.activities { 200 } else { 1000 });
+        let is_trace = self.kinds.contains(&kind::MEMCPY);
+        self.subscription.set_flush_period(if is_trace { 200 } else { 1000 });
         Ok(())
     }
 
@@ -151,14 +153,16 @@ impl Session {
     /// Ends it. What the library has handed over is read before: a subscriber's records cannot be read
     /// after its end.
     fn end(self) {
-        for of_kind in self.kinds {
-            self.subscription.disable_kind(of_kind);
-        }
         for of_domain in [domain::DRIVER_API, domain::RUNTIME_API, domain::RESOURCE] {
             self.subscription.disable_domain(of_domain);
             callback::keep_calls(of_domain, false);
         }
+        for of_kind in self.kinds {
+            self.subscription.disable_kind(of_kind);
+        }
         self.subscription.end_flush_period();
+        // What other threads launched meanwhile must not come to light in a later session.
+        self.subscription.flush_all();
         reader::end();
         self.subscription.end();
     }
@@ -193,54 +197,58 @@ fn announce_devices() {
     }
 }
 
-/// CUPTI, as the recorder sees it.
-#[derive(Debug)]
-struct Cupti;
-
-static CUPTI: Cupti = Cupti;
-
 /// How long a flush waits for records that the library has not handed over, before it forces them, and
 /// then again.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-impl Source for Cupti {
-    fn flush(&self, how: Flush) {
-        let subscription = session().as_ref().map(|session| session.subscription);
-        let Some(subscription) = subscription else { return };
-        if how == Flush::Finished {
-            callback::ours(wait_for_devices);
+/// Has what was launched before this handed over.
+pub(crate) fn flush(how: Flush) {
+    let subscription = session().as_ref().map(|session| session.subscription);
+    let Some(subscription) = subscription else { return };
+    let before = device::begin_flush();
+    if how == Flush::Finished {
+        callback::ours(wait_for_devices);
+    }
+    subscription.flush();
+    reader::read_all();
+    if how == Flush::Finished {
+        wait_for_records(before);
+        if device::is_waiting_before(before) {
+            subscription.flush_all();
+            reader::read_all();
+            wait_for_records(before);
         }
-        subscription.flush(0);
-        reader::read_all();
-        if how == Flush::Finished {
-            wait_for_records();
-            if device::is_anything_waiting() {
-                subscription.flush(flush::FORCED);
-                reader::read_all();
-                wait_for_records();
-            }
-            device::nothing_waits();
-        }
+        device::nothing_waits_before(before);
     }
+}
 
-    fn ask_for_drain(&self) {
-        WORKER.call(DRAIN);
-    }
+/// Has the decoder look for launches.
+pub(crate) fn ask_for_drain() {
+    WORKER.call(DRAIN);
+}
 
-    fn stop(&self) {
-        WORKER.stop();
-        if let Some(session) = session().take() {
-            session.end();
-        }
-        buffers::free();
+/// Records no more, and lets go of the library.
+pub(crate) fn stop() {
+    // Held throughout, so that nobody begins anew in between.
+    let mut session = session();
+    WORKER.stop();
+    if let Some(ended) = session.take() {
+        ended.end();
     }
+    buffers::free();
+}
 
-    fn begin_child(&self) {
-        *session() = None;
-        buffers::begin_child();
-        callback::begin_child();
-        reader::begin_child();
-    }
+/// Holds what a child must not find locked. The threads are gone by then.
+pub(crate) fn hold() -> impl Sized + use<> {
+    (session(), reader::hold(), buffers::hold(), callback::hold())
+}
+
+/// In the child of a fork, where the library is of no use.
+pub(crate) fn begin_child() {
+    *session() = None;
+    buffers::begin_child();
+    callback::begin_child();
+    reader::begin_child();
 }
 
 /// Waits until every context has worked off what was launched in it, unless a stream is being captured:
@@ -270,9 +278,9 @@ fn wait_for_devices() {
 }
 
 /// The library may hand buffers over a moment after it was asked to.
-fn wait_for_records() {
+fn wait_for_records(before: u32) {
     let end = Instant::now() + PATIENCE;
-    while device::is_anything_waiting() && buffers::wait_for_full(end) {
+    while device::is_waiting_before(before) && buffers::wait_for_full(end) {
         reader::read_all();
     }
 }

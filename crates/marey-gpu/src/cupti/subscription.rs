@@ -5,6 +5,7 @@
 //! are tried first. Whatever makes them fail (an old driver, a tool that uses the older calls), the older
 //! calls are tried then, and tell in their own words if they fail too.
 
+use super::abi::constants::flush;
 use super::abi::result;
 use super::clock::Clock;
 use super::delivery;
@@ -98,11 +99,8 @@ impl Subscription {
     }
 
     fn clock(&self) -> Result<Clock, Unavailable> {
-        let clock = Clock::new(|| self.timestamp().ok());
-        clock.ok_or_else(|| {
-            let code = self.timestamp().err().unwrap_or(result::UNKNOWN);
-            refused(self.library, code, Step::Enable, "cuptiGetTimestamp")
-        })
+        Clock::new(|| self.timestamp())
+            .map_err(|code| refused(self.library, code, Step::Enable, "cuptiGetTimestamp"))
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
@@ -210,9 +208,19 @@ impl Subscription {
         }
     }
 
-    /// Has buffers handed over now.
+    /// Has buffers handed over whose records are complete.
+    pub(super) fn flush(&self) {
+        self.flush_with(0);
+    }
+
+    /// The same of all buffers. Beside others they would get records without an end too, so there it is
+    /// the same.
+    pub(super) fn flush_all(&self) {
+        self.flush_with(if self.is_beside_others() { 0 } else { flush::FORCED });
+    }
+
     #[expect(unsafe_code, reason = "a call of the library")]
-    pub(super) fn flush(&self, flags: u32) {
+    fn flush_with(&self, flags: u32) {
         // SAFETY: any flags may be given. What it cannot hand over now, it does later.
         unsafe { (self.functions().activity_flush_all)(flags) };
     }

@@ -94,7 +94,9 @@ impl Unavailable {
     /// The code that a call gave, if one did.
     pub const fn code(&self) -> Option<u32> {
         match self {
-            Self::DriverFailed { code, .. } | Self::Refused { code, .. } => Some(*code),
+            Self::DriverFailed { code, .. }
+            | Self::Refused { code, .. }
+            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(*code),
             _ => None,
         }
     }
@@ -103,7 +105,8 @@ impl Unavailable {
     pub fn code_name(&self) -> Option<&'static str> {
         match self {
             Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
-            Self::Refused { code, .. } => Some(result::name(*code)),
+            Self::Refused { code, .. }
+            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(result::name(*code)),
             _ => None,
         }
     }

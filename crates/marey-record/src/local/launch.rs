@@ -38,7 +38,13 @@ impl Launching {
 impl Local {
     /// A call begins that launches something, which will be told of under the same number.
     #[inline]
-    pub(crate) fn launch_enter(&mut self, correlation: u32, call: u32, python_leaf: u32) {
+    pub(crate) fn launch_enter(
+        &mut self,
+        correlation: u32,
+        call: u32,
+        is_graph: bool,
+        python_leaf: u32,
+    ) {
         let (active, python) = CONTROL.recording();
         if self.depth == self.inherited && self.follows_main {
             self.inherit();
@@ -57,6 +63,7 @@ impl Local {
             sessions: active,
             is_named: operator.is_some(),
             is_over: false,
+            is_graph,
         };
         if let Some(launches) = self.tree.own_launches() {
             launches.push(&launch);
@@ -100,6 +107,7 @@ impl Local {
             sessions: 0,
             is_named: false,
             is_over: true,
+            is_graph: false,
         };
         if let Some(launches) = self.tree.launches() {
             launches.push(&launch);
