@@ -10,7 +10,7 @@ use crate::worker::{self, Worker};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, MutexGuard, Once};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
@@ -69,13 +69,26 @@ extern "C" fn before() {
         return;
     }
     // They use the others.
-    let sources = lock(&SOURCES);
-    sources.iter().for_each(|source| source.pause());
+    let sources = pause_sources();
     WORKERS.into_iter().for_each(Worker::pause);
     let threads: Vec<_> = sources.iter().map(|source| source.hold()).collect();
     let workers = (sources, threads, WORKERS.map(Worker::hold));
     let held: Box<dyn Any> = Box::new((workers, recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
+}
+
+/// Pauses the threads of sources. One of them may just be starting another, for which it needs the list.
+fn pause_sources() -> MutexGuard<'static, Vec<&'static Worker>> {
+    let mut paused = 0;
+    loop {
+        let known = lock(&SOURCES).clone();
+        known[paused..].iter().for_each(|source| source.pause());
+        paused = known.len();
+        let sources = lock(&SOURCES);
+        if sources.len() == paused {
+            return sources;
+        }
+    }
 }
 
 extern "C" fn after_in_parent() {
