@@ -70,6 +70,13 @@ def begin(backend: str | None, *, keeps_activities: bool) -> None:
         _listen_for_driver()
 
 
+def resume(*, keeps_activities: bool) -> None:
+    """Goes on where `begin` began: before the session lived, another thread may have ended the last one,
+    and the recording of the GPU with it."""
+    if _native.gpu_level()[0] == "cupti":
+        _native.start_gpu(is_required=False, keeps_activities=keeps_activities, paths=[])
+
+
 def _refuse(backend: str) -> NoReturn:
     """Says why a backend that there is no code for cannot start."""
     driver = DRIVERS.get(backend)

@@ -96,6 +96,7 @@ def start_for(
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
+    _backend.resume(keeps_activities=data == "trace")
     _nvtx.listen()
     # The session may be one that was deactivated, with hooks of its own.
     if manager := _session.hook_manager():
