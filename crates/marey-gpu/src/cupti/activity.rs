@@ -5,6 +5,7 @@ use super::abi::layout::{
     external_correlation, kernel, memcpy, memcpy_peer, memset, overhead, synchronization,
 };
 use super::abi::record::{Field, Record};
+use super::callback;
 use super::clock::Clock;
 use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
@@ -197,6 +198,10 @@ impl ActivityReader {
     }
 
     fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+        let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
+        if callback::is_our_wait(correlation) {
+            return Read::Taken;
+        }
         let what = record.read_u32(synchronization::TYPE).unwrap_or(0);
         self.details.clear();
         self.word(Detail::Context, record.read_u32(synchronization::CONTEXT_ID));
@@ -210,7 +215,7 @@ impl ActivityReader {
             start_ticks: 0,
             duration_nanos: 0,
             bytes: 0,
-            correlation: record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0),
+            correlation,
             graph_node: 0,
             details: &self.details,
         };

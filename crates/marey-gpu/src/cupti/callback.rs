@@ -9,9 +9,10 @@ use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
 use marey_record::{api, device};
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The functions by which nodes of graphs get their numbers.
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -33,6 +34,15 @@ static CALL_KINDS: [AtomicU8; MOST_CALLS] = [const { AtomicU8::new(LAUNCHES) }; 
 const LAUNCHES: u8 = 0;
 const BEGINS_CAPTURE: u8 = 1;
 const ENDS_CAPTURE: u8 = 2;
+const WAITS: u8 = 3;
+
+thread_local! {
+    /// Whether it is us who make a call.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Numbers of our own waits, whose records have not come yet.
+static OUR_WAITS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// Streams that are being captured.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
@@ -42,7 +52,12 @@ pub(super) fn prepare(functions: &Functions) {
     // A capture that went on when we last listened may have ended while nobody did.
     CAPTURES.store(0, Ordering::Relaxed);
     FUNCTIONS.get_or_init(|| *functions);
-    let kinds = [(driver::BEGIN_CAPTURES, BEGINS_CAPTURE), (driver::END_CAPTURES, ENDS_CAPTURE)];
+    our_waits().clear();
+    let kinds = [
+        (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
+        (driver::END_CAPTURES, ENDS_CAPTURE),
+        (driver::WAITS, WAITS),
+    ];
     for (calls, kind) in kinds {
         for call in calls.calls {
             if let Some(known) = CALL_KINDS.get(call.id as usize) {
@@ -61,6 +76,32 @@ pub(super) fn contexts() -> Vec<CuContext> {
 /// Whether a stream is being captured: then nobody may wait for its context.
 pub(super) fn is_capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) != 0
+}
+
+/// Makes calls of the driver that are no part of what the program does.
+pub(super) fn as_ours(calls: impl FnOnce()) {
+    IS_OURS.set(true);
+    calls();
+    IS_OURS.set(false);
+}
+
+/// Whether this is the number of a wait of ours. Asked once, by its record.
+pub(super) fn is_our_wait(correlation: u32) -> bool {
+    let mut waits = our_waits();
+    let before = waits.len();
+    waits.retain(|&known| known != correlation);
+    waits.len() != before
+}
+
+fn our_waits() -> MutexGuard<'static, Vec<u32>> {
+    OUR_WAITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cold]
+fn note_our_wait(correlation: u32, data: Record) {
+    if data.read_u32(callback_data::SITE) == Some(site::ENTER) {
+        our_waits().push(correlation);
+    }
 }
 
 /// In the child of a fork, which has no contexts.
@@ -112,11 +153,13 @@ unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
 #[inline]
 fn call(cbid: u32, data: Record) {
     let does = CALL_KINDS.get(cbid as usize).map_or(LAUNCHES, |kind| kind.load(Ordering::Relaxed));
-    if does != LAUNCHES {
-        count_capture(does == BEGINS_CAPTURE, data);
-        return;
-    }
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
+    match does {
+        LAUNCHES => {}
+        WAITS if IS_OURS.get() => return note_our_wait(correlation, data),
+        WAITS => {}
+        _ => return count_capture(does == BEGINS_CAPTURE, data),
+    }
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
             note_context(data);

@@ -307,7 +307,7 @@ impl Source for Cupti {
         let library = session().as_ref().map(|session| session.library);
         let Some(library) = library else { return };
         if how == Flush::Finished {
-            wait_for_devices();
+            callback::as_ours(wait_for_devices);
         }
         flush_all(&library.functions, 0);
         reader::read_all();
