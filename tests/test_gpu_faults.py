@@ -37,8 +37,12 @@ REFUSALS = {
         "`cuptiActivityRegisterCallbacks`",
         "MAREY_CUPTI_LIB",
     ),
-    "no callbacks": Refusal("fail cuptiEnableCallback 14", 14, "`cuptiEnableCallback`", "other tool"),
-    "no clock": Refusal("fail cuptiGetTimestamp 999", 999, "`cuptiGetTimestamp`", "MAREY_CUPTI_LIB"),
+    "no callbacks": Refusal(
+        "fail cuptiEnableCallback 14", 14, "`cuptiEnableCallback`", "other tool"
+    ),
+    "no clock": Refusal(
+        "fail cuptiGetTimestamp 999", 999, "`cuptiGetTimestamp`", "MAREY_CUPTI_LIB"
+    ),
     "no device": Refusal("devices 0", 100, "`cuInit`", "CUDA_VISIBLE_DEVICES"),
     "a driver of another version": Refusal("fail cuInit 803", 803, "`cuInit`", "restart"),
     "devices that cannot be counted": Refusal(

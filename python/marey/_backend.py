@@ -49,8 +49,8 @@ DRIVERS = {
 def begin(backend: str | None, *, keeps_activities: bool) -> None:
     """Has the GPU recorded: from now on, or from when the program uses it.
 
-    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here that
-    the program does not touch itself, unless the backend is named.
+    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here
+    that the program does not touch itself, unless the backend is named.
 
     Raises:
         ValueError: There is no such backend.
@@ -71,8 +71,10 @@ def begin(backend: str | None, *, keeps_activities: bool) -> None:
 
 
 def resume(*, keeps_activities: bool) -> None:
-    """Goes on where `begin` began: before the session lived, another thread may have ended the last one,
-    and the recording of the GPU with it."""
+    """Goes on where `begin` began, now that the session lives.
+
+    Another thread may have ended the last one meanwhile, and the recording of the GPU with it.
+    """
     if _native.gpu_level()[0] == "cupti":
         _native.start_gpu(is_required=False, keeps_activities=keeps_activities, paths=[])
 
@@ -94,7 +96,7 @@ def _refuse(backend: str) -> NoReturn:
 
 
 def _listen_for_driver() -> None:
-    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits for that."""
+    """Has the driver tell `libmarey.so` of its start, unless another tool waits for that."""
     library = _native.library_path()
     if library is not None:
         os.environ.setdefault("CUDA_INJECTION64_PATH", os.path.abspath(library))
@@ -119,7 +121,9 @@ def gpu_note() -> str | None:
         return "no GPU was found; the profile holds the host side only"
     if level == "waiting":
         return "the program used no NVIDIA GPU; the profile holds the host side only"
-    what = "Triton launches were timed by events" if _are_events_used() else "the GPU was not recorded"
+    what = (
+        "Triton launches were timed by events" if _are_events_used() else "the GPU was not recorded"
+    )
     return f"{what}: {reason}; {hint}" if hint else f"{what}: {reason}"
 
 
