@@ -155,9 +155,8 @@ fn call(cbid: u32, data: Record) {
     let does = CALL_KINDS.get(cbid as usize).map_or(LAUNCHES, |kind| kind.load(Ordering::Relaxed));
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match does {
-        LAUNCHES => {}
         WAITS if IS_OURS.get() => return note_our_wait(correlation, data),
-        WAITS => {}
+        LAUNCHES | WAITS => {}
         _ => return count_capture(does == BEGINS_CAPTURE, data),
     }
     match data.read_u32(callback_data::SITE) {

@@ -48,8 +48,11 @@ impl Threads {
     /// Lets the older half of the ended ones go, except the awaited. Those that went.
     pub(super) fn forget_ended(&mut self, awaited: &HashSet<u32>) -> HashSet<u32> {
         let older = self.ended.len() / 2;
-        let gone: HashSet<u32> =
-            self.ended[..older].iter().copied().filter(|number| !awaited.contains(number)).collect();
+        let gone: HashSet<u32> = self.ended[..older]
+            .iter()
+            .copied()
+            .filter(|number| !awaited.contains(number))
+            .collect();
         self.ended.retain(|number| !gone.contains(number));
         self.trees.retain(|number, _| !gone.contains(number));
         // Where most are awaited, looking again soon would find the same.
