@@ -195,6 +195,7 @@ def test_a_kernel_of_triton_is_launched_by_its_own_driver() -> None:
                 return ctypes.addressof(self.memory)
 
         double = Double()
+        assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0  # in programs PyTorch does it
         triton.runtime.driver.set_active(CudaDriver())
         proton.start("profile", backend="cupti")
         x, y = Array(256), Array(256)
