@@ -144,10 +144,5 @@ const fn refusal_hint(code: u32) -> &'static str {
 }
 
 fn tried(candidates: &[Candidate]) -> String {
-    candidates
-        .iter()
-        .filter_map(|one| {
-            one.refusal.as_ref().map(|why| format!("; {}: {why}", one.path.display()))
-        })
-        .collect()
+    candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal)).collect()
 }

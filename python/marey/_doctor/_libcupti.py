@@ -1,0 +1,142 @@
+"""Every libcupti that was found, which of them is used, and whether it lets a tool in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from marey._backend import SUBSCRIBED_BY_OTHER
+from marey._names import ENV_CUPTI_LIB
+
+from ._asked import Asked, NoAnswer
+from ._check import Check, State
+from ._nvidia import SECTION, Driver, Rows, unavailable
+
+
+@dataclass(frozen=True)
+class Cupti:
+    """What became of looking for one."""
+
+    checks: list[Check]
+    used: str | None = None
+    """Name of the one by which kernels are recorded."""
+    failure: str | None = None
+    """Why there is none."""
+    is_held: bool = False
+    """Whether that is because another tool has it."""
+
+
+@dataclass(frozen=True)
+class _Library:
+    """One that was found."""
+
+    path: str
+    source: str
+    state: State = "ok"
+    problem: str | None = None
+    """Why it cannot be used."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    refusal: Check | None = None
+    """Why it does not let a tool in."""
+
+    @property
+    def is_usable(self) -> bool:
+        # Without a driver no library is asked for its version.
+        return self.problem is None and self.facts["api_version"] is not None
+
+    @property
+    def name(self) -> str:
+        return f"CUPTI {self.facts['cuda']}" if self.facts.get("cuda") else "libcupti"
+
+
+def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
+    """Looks at all of them, each in a process of its own."""
+    named = os.environ.get(ENV_CUPTI_LIB)
+    libraries = _examined(driver.libraries, None if named else loaded_by_torch)
+    used = next((one for one in libraries if one.is_usable), None)
+    mend = _mend(driver, named)
+    checks = [_line(one, is_used=one is used) for one in libraries]
+    if not checks:
+        state: State = "broken" if named else "missing"
+        text = f"no libcupti.so in {named} ({ENV_CUPTI_LIB})" if named else "no libcupti was found"
+        checks = [Check(SECTION, "libcupti", state, text, mend)]
+    elif all(one.problem for one in libraries):
+        checks[-1] = replace(checks[-1], mend=mend)
+    if driver.cuda is None:
+        return Cupti(checks, failure=driver.checks[0].text)
+    if used is None:
+        why = "; ".join(check.text for check in checks)
+        return Cupti(checks, failure=f"no libcupti can be used: {why}")
+    if used.refusal is not None:
+        is_held = used.refusal.facts["code"] == SUBSCRIBED_BY_OTHER
+        return Cupti([*checks, used.refusal], failure=used.refusal.text, is_held=is_held)
+    text = "CUPTI lets a tool in: no other has subscribed"
+    checks.append(Check(SECTION, "subscriber", "ok", text, facts={"step": None, "code": None}))
+    return Cupti(checks, used=f"{used.name} ({used.path})")
+
+
+def _mend(driver: Driver, named: str | None) -> str:
+    if named:
+        return f"unset {ENV_CUPTI_LIB}, or set it to a libcupti.so or its folder"
+    suffix = "-cu12" if driver.cuda is not None and driver.cuda[0] < 13 else ""
+    return f"pip install nvidia-cuda-cupti{suffix}"
+
+
+def _examined(places: Iterable[tuple[str, str]], loaded: str | None) -> list[_Library]:
+    """What lies at the places, a library once, and first the one that the process has `loaded`."""
+    if loaded is not None:
+        real = os.path.realpath(loaded)
+        others = (place for place in places if os.path.realpath(place[0]) != real)
+        places = [(loaded, "loaded by torch"), *others]
+    # All at the same time: each waits for the driver.
+    asked = [(path, source, Asked(f"library {path}")) for path, source in places]
+    found: dict[str, _Library] = {}
+    for path, source, question in asked:
+        library = _library(path, source, question)
+        if library is not None:
+            found.setdefault(os.path.realpath(library.path), library)
+    return list(found.values())
+
+
+def _library(path: str, source: str, asked: Asked) -> _Library | None:
+    """What is known of one; `None` for a name that the loader does not know."""
+    try:
+        rows: Rows = asked.answer()
+    except NoAnswer as error:
+        return _Library(path, source, "broken", str(error))
+    if not rows:
+        return None
+    name, *fields = rows[0]
+    if name == "refused":
+        kind, reason = fields
+        # One that is for another driver is whole.
+        state: State = "missing" if kind in ("too_old", "newer_than_driver") else "broken"
+        return _Library(path, source, state, reason, {"refusal": kind})
+    path, api_version, cuda = fields
+    facts = {"api_version": int(api_version) if api_version else None, "cuda": cuda or None}
+    refusals = [fields for name, *fields in rows[1:] if name == "unavailable"]
+    steps = ("subscribe", "enable")
+    refusal = unavailable("subscriber", refusals[0], broken=steps) if refusals else None
+    return _Library(path, source, facts=facts, refusal=refusal)
+
+
+def _line(library: _Library, *, is_used: bool) -> Check:
+    text = f"{library.name}: {library.path} ({library.source})"
+    if library.problem is not None:
+        text += f": {library.problem}"
+    elif is_used:
+        text += ", used"
+    elif library.is_usable:
+        text += ", not needed"
+    facts = {
+        "path": library.path,
+        "source": library.source,
+        "api_version": None,
+        "cuda": None,
+        "refusal": "crash" if library.problem is not None else None,
+        "is_used": is_used,
+        **library.facts,
+    }
+    return Check(SECTION, "libcupti", library.state, text, facts=facts)
