@@ -1,7 +1,7 @@
 """`marey doctor`: what can be recorded on this machine, and what mends what cannot.
 
-Everything that starts a vendor's library, or imports somebody's package, is asked in a process of its
-own (`_asked`): one that crashes is a line of the page, and this process stays as it was.
+Everything that starts a vendor's library, or imports somebody's package, is asked in a process of
+its own (`_asked`): one that crashes is a line of the page, and this process stays as it was.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Report", "examine", "main"]
 _DESCRIPTION = "Say what marey can record on this machine, and what mends what it cannot."
 
 _EPILOG = """\
-Each line is "ok", "missing" (marey does without) or "broken" (it is there and does not work), with the
-command that mends it. The exit code is 1 if a line is broken, else 0.
+Each line is "ok", "missing" (marey does without) or "broken" (it is there and does not work), with
+the command that mends it. The exit code is 1 if a line is broken, else 0.
 
 Examples:
   marey doctor

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def answer(question: str) -> Any:
-    """The answer, as what JSON can hold: to ``torch``, ``triton``, or what `_native.probe_gpu` takes."""
+    """What JSON can hold, to ``torch``, ``triton`` or a question of `_native.probe_gpu`."""
     if question == "torch":
         return _torch()
     if question == "triton":

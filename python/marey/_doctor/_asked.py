@@ -9,8 +9,8 @@ import subprocess
 import sys
 from typing import Any
 
-# Isolated from the program's directory, but with the same packages. What libraries print is no answer,
-# and neither is what they do at the end.
+# Isolated from the program's directory, but with the same packages. What libraries print is no
+# answer, and neither is what they do at the end.
 _PROGRAM = """\
 import json, os, resource, sys
 answers = os.dup(1)

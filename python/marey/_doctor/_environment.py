@@ -38,7 +38,7 @@ def _cuda_injection() -> Check:
         CUDA_INJECTION,
         free="the driver tells marey when the program starts it",
         taken="the driver starts another tool with the program, which may hold CUPTI",
-        mend=f'unset {CUDA_INJECTION}, or have marey start first: marey run --backend cupti',
+        mend=f"unset {CUDA_INJECTION}, or have marey start first: marey run --backend cupti",
     )
 
 

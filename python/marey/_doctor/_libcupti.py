@@ -111,8 +111,9 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
     name, *fields = rows[0]
     if name == "refused":
         kind, reason = fields
-        # One that is for another driver is whole.
-        state: State = "missing" if kind in ("too_old", "newer_than_driver") else "broken"
+        # One that is for another driver is whole, but not what its user takes it for.
+        is_passed_over = kind in ("too_old", "newer_than_driver") and source != ENV_CUPTI_LIB
+        state: State = "missing" if is_passed_over else "broken"
         return _Library(path, source, state, reason, {"refusal": kind})
     path, api_version, cuda = fields
     facts = {"api_version": int(api_version) if api_version else None, "cuda": cuda or None}

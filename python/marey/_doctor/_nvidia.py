@@ -83,25 +83,33 @@ def nvml(asked: Asked) -> list[Check]:
         rows: Rows = asked.answer()
     except NoAnswer as error:
         return [Check(SECTION, "nvml", "broken", f"NVML cannot be asked: {error}", "nvidia-smi")]
-    return [check for row in rows if (check := _of_nvml(row)) is not None]
+    if [row[0] for row in rows] == ["nvml"]:
+        mend = "give the container `--gpus all`, or look at `nvidia-smi`"
+        return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, _library(rows[0]))]
+    return [_of_nvml(row) for row in rows]
 
 
-def _of_nvml(row: list[str]) -> Check | None:
+def _of_nvml(row: list[str]) -> Check:
     name, *fields = row
     if name == "unavailable":
         return unavailable("nvml", fields, broken=("init",))
     if name == "silent":
+        facts = {"number": int(fields[0])}
         text = f"NVML cannot ask device {fields[0]}: {fields[1]}"
-        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi")
+        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", facts)
     if name == "device":
         return _nvml_device(fields)
-    library, driver_version, version = fields
-    facts = {"library": library, "driver_version": driver_version, "version": version}
-    text = f"NVML {version} with driver {driver_version} ({library})"
+    facts = _library(row)
+    text = "NVML {version} with driver {driver_version} ({library})".format(**facts)
     if os.environ.get(ENV_NVML_PERIOD_MS) == "0":
         text = f"{text}; {ENV_NVML_PERIOD_MS}=0 turns its counters off"
         return Check(SECTION, "nvml", "missing", text, f"unset {ENV_NVML_PERIOD_MS}", facts)
     return Check(SECTION, "nvml", "ok", text, facts=facts)
+
+
+def _library(row: list[str]) -> dict[str, str]:
+    _, library, driver_version, version = row
+    return {"library": library, "driver_version": driver_version, "version": version}
 
 
 def _nvml_device(fields: list[str]) -> Check:

@@ -1,4 +1,4 @@
-"""What the system lets this process see: counters of devices and processors, and other processes."""
+"""What the system lets this process see: counters of devices and processors, other processes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _conclusion(found: Cupti) -> tuple[Level, str]:
         return "off", f"Nothing will be recorded, because {ENV_DISABLE} is set."
     if found.used is not None:
         return "cupti", f"Kernels will be recorded by {found.used}."
-    text = f"Only the host side will be recorded, because {found.failure}."
+    what = "the host side"
     if found.is_held:
-        text += ' Launches of Triton kernels are timed by events with hook="triton".'
-    return "host", text
+        what += ', and with hook="triton" launches of Triton\'s kernels by events'
+    return "host", f"Only {what} will be recorded: {found.failure}."

@@ -36,6 +36,8 @@ def _folders() -> list[str]:
     homes += sorted(glob.glob("/opt/rocm*"))
     system = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]
     torch = importlib.util.find_spec("torch")
-    bundled = [os.path.join(path, "lib") for path in (torch and torch.submodule_search_locations) or ()]
+    bundled = [
+        os.path.join(path, "lib") for path in (torch and torch.submodule_search_locations) or ()
+    ]
     paths = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return [*filter(None, paths), *(f"{home}/lib" for home in homes if home), *bundled, *system]

@@ -144,5 +144,6 @@ const fn refusal_hint(code: u32) -> &'static str {
 }
 
 fn tried(candidates: &[Candidate]) -> String {
-    candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal)).collect()
+    let each = candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal));
+    each.collect::<Vec<_>>().concat()
 }
