@@ -204,13 +204,11 @@ def test_what_it_says_is_what_a_session_does() -> None:
     assert [f"CUPTI {one['api_version']}, {one['path']}" for one in used] == [done.stdout.strip()]
 
 
-def test_a_subscriber_is_tried_and_taken_back_in_another_process() -> None:
-    # One call that fails would not be noticed by the next.
-    for call in ("cuptiSubscribe", "cuptiActivityEnable", "cuptiUnsubscribe"):
-        page = Page(**double(f"fail {call} 1\n"))
-        is_tried = call != "cuptiUnsubscribe"
-        assert page.level == ("host" if is_tried else "cupti")
-        shutil.rmtree("double")
+def test_records_are_tried_as_well_as_the_subscription() -> None:
+    page = Page(**double("fail cuptiActivityEnable 23\n"))
+    subscriber = page.one("subscriber")
+    assert (page.exit_code, page.level, subscriber["state"]) == (1, "host", "broken")
+    assert subscriber["facts"] == {"step": "enable", "code": 23}
 
 
 @pytest.mark.parametrize(
@@ -462,6 +460,24 @@ def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None
     assert "gave 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
     assert lines[broken + 1].startswith("           -> end the other tool's session: ")
     assert "\x1b" not in done.stdout
+
+
+def test_nothing_of_a_variable_is_obeyed_by_the_terminal() -> None:
+    done = doctor(MAREY_CHECKPOINT_SECS="3\n\x1b[31m\udcff\u00e9", PYTHONIOENCODING="ascii")
+    assert done.stderr == ""
+    assert "  ok       MAREY_CHECKPOINT_SECS=3\\n\\x1b[31m\\udcff\u00e9\n" in done.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_may_leave(options: list[str]) -> None:
+    ours, its = os.pipe()
+    os.close(ours)
+    program = "from marey import _cli; _cli.main()"
+    command = [sys.executable, "-c", program, "doctor", *options]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, stdout=its, stderr=subprocess.PIPE, text=True, env=buffered)
+    os.close(its)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

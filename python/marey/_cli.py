@@ -88,6 +88,7 @@ def viewer() -> None:
 def _examine(arguments: list[str]) -> NoReturn:
     from marey import _doctor  # with modules that a profiled program does not need
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for others, and has nothing to undo
     sys.exit(_doctor.main(arguments))
 
 

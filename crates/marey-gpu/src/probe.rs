@@ -43,8 +43,8 @@ impl Question {
     /// - of the driver, `driver` (CUDA version) or `unavailable` (step, code, reason, mend); a `device`
     ///   each (number, name, compute capability, multiprocessors, bytes, uuid); a `library` each (path,
     ///   how it is found);
-    /// - of a library, `library` (path, API version, CUDA version) and then `free` or `unavailable`; or
-    ///   `refused` (kind, reason); or nothing for a name that the loader does not know;
+    /// - of a library, `library` (path, API version, CUDA version), and `unavailable` where it lets no tool
+    ///   in; or `refused` (kind, reason); or nothing for a name that the loader does not know;
     /// - of NVML, `nvml` (library, driver's version, its own), a `device` each (number, name, bytes,
     ///   whether it has GPM, uuid) or `silent` (number, reason); or `unavailable` as above.
     pub fn answer(&self, hints: &Hints) -> String {
@@ -127,11 +127,10 @@ fn library(rows: &mut Rows, hints: &Hints, path: &Path) {
         Some(Ok(found)) => {
             let cuda = found.api_version.map(cuda_version);
             rows.add("library", &[&found.path.display(), &Maybe(found.api_version), &Maybe(cuda)]);
-            if found.api_version.is_some() {
-                match try_to_subscribe(&found.path, &found.functions) {
-                    Ok(()) => rows.add("free", &[]),
-                    Err(reason) => rows.add_unavailable(&reason),
-                }
+            if found.api_version.is_some()
+                && let Err(reason) = try_to_subscribe(&found.path, &found.functions)
+            {
+                rows.add_unavailable(&reason);
             }
         }
     }

@@ -7,6 +7,7 @@ its own (`_asked`): one that crashes is a line of the page, and this process sta
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ._page import as_json, as_text, is_colourful
@@ -38,5 +39,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="the same as data, with stable keys")
     wants_json = parser.parse_args(arguments).json
     report = examine()
-    print(as_json(report) if wants_json else as_text(report, colour=is_colourful(sys.stdout)))
+    text = as_json(report) if wants_json else as_text(report, colour=is_colourful(sys.stdout))
+    _write(f"{text}\n".encode())
     return int(report.is_broken)
+
+
+def _write(page: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. What is left in the buffer goes nowhere, without a complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

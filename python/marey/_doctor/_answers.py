@@ -25,7 +25,7 @@ def _torch() -> dict[str, Any]:
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
-        "hip": torch.version.hip,
+        "hip": getattr(torch.version, "hip", None),
         "has_kineto": torch.profiler.kineto_available(),
         "libcupti": _loaded_libcupti(),
     }
@@ -34,7 +34,7 @@ def _torch() -> dict[str, Any]:
 def _loaded_libcupti() -> str | None:
     """The one that is mapped, which comes before all others in a program that imports torch."""
     with open("/proc/self/maps") as maps:
-        found = re.search(r"/\S*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
+        found = re.search(r"/.*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
     return found[0] if found else None
 
 

@@ -28,17 +28,22 @@ def as_text(report: Report, *, colour: bool) -> str:
     for section, checks in groupby(report.checks, lambda check: check.section):
         lines = [section, *(line for check in checks for line in _lines(check, colour=colour))]
         sections.append("\n".join(lines))
-    return "\n\n".join([*sections, report.conclusion])
+    return "\n\n".join([*sections, _printable(report.conclusion)])
 
 
 def _lines(check: Check, *, colour: bool) -> list[str]:
     mark = f"{check.state:<{_WIDTH}}"
     if colour:
         mark = f"\x1b[{_COLOURS[check.state]}m{mark}\x1b[0m"
-    lines = [f"  {mark}  {check.text}"]
+    lines = [f"  {mark}  {_printable(check.text)}"]
     if check.mend is not None and check.state != "ok":
-        lines.append(f"  {'':<{_WIDTH}}  -> {check.mend}")
+        lines.append(f"  {'':<{_WIDTH}}  -> {_printable(check.mend)}")
     return lines
+
+
+def _printable(text: str) -> str:
+    """With escapes for what a terminal would obey, which paths and variables may hold."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def as_json(report: Report) -> str:

@@ -80,9 +80,9 @@ def _ptrace(root: Path, held: frozenset[int]) -> Check:
     scope = _number(root / "sys/kernel/yama/ptrace_scope")
     has_capability = _SYS_PTRACE in held
     facts = {"ptrace_scope": scope, "has_sys_ptrace": has_capability}
-    what = "processes that run already"
+    what = "running processes"
     if scope is None or scope == 0:
-        text = f"{what} of the same user may be looked into: nothing restricts ptrace"
+        text = f"{what} of this user may be looked into: nothing restricts ptrace"
         return Check(SECTION, "ptrace", "ok", text, facts=facts)
     if has_capability and scope < 3:
         text = f"{what} may be looked into: CAP_SYS_PTRACE"
