@@ -254,6 +254,7 @@ def test_a_driver_that_crashes_is_broken() -> None:
     driver = page.one("driver")
     assert (page.exit_code, page.level, driver["state"]) == (1, "host", "broken")
     assert driver["text"] == "the NVIDIA driver cannot be started: it crashed with SIGABRT"
+    assert page.all("libcupti") == []
 
 
 def test_a_named_libcupti_that_is_newer_than_the_driver_is_broken() -> None:
@@ -285,11 +286,35 @@ def test_a_libcupti_that_crashes_is_broken_and_hides_no_other() -> None:
     del env["MAREY_CUPTI_LIB"]
     crashes = build_library("packages/nvidia/cu13/lib/libcupti.so.13", CRASHES)
     page = Page(**env)
-    broken, used = page.all("libcupti")[:2]
+    broken, sound = page.all("libcupti")[:2]
+    text = f"libcupti: {crashes} (NVIDIA's wheel): it crashed with SIGABRT"
+    assert (broken["state"], broken["text"], broken["facts"]["refusal"]) == (
+        "broken",
+        text,
+        "crash",
+    )
+    # It comes first, so a session would crash in it.
+    assert (page.exit_code, page.level) == (1, "crash")
+    survival = (
+        f"A program that uses CUDA would not survive marey: {crashes}: it crashed with SIGABRT."
+    )
+    assert page.conclusion == survival
+    assert (sound["facts"]["is_used"], sound["facts"]["source"]) == (False, "the loader's path")
+    assert broken["mend"] == f"export MAREY_CUPTI_LIB={sound['facts']['path']}"
+
+
+def test_one_that_crashes_behind_the_one_that_is_used_does_no_harm() -> None:
+    env = double()
+    del env["MAREY_CUPTI_LIB"]
+    crashes = build_library("cuda/extras/CUPTI/lib64/libcupti.so.13", CRASHES)
+    wheel = Path("packages/nvidia/cu13/lib/libcupti.so.13").absolute()
+    wheel.parent.mkdir(parents=True)
+    shutil.copy(Path(env["LD_LIBRARY_PATH"], "libcupti.so"), wheel)
+    page = Page(**env, CUDA_HOME=str(Path("cuda").absolute()))
+    used, broken = page.all("libcupti")[:2]
+    assert (used["facts"]["path"], used["facts"]["is_used"]) == (str(wheel), True)
+    assert (broken["facts"]["path"], broken["state"]) == (str(crashes), "broken")
     assert (page.exit_code, page.level) == (1, "cupti")
-    assert broken["state"] == "broken"
-    assert broken["text"] == f"libcupti: {crashes} (NVIDIA's wheel): it crashed with SIGABRT"
-    assert (used["facts"]["is_used"], used["facts"]["source"]) == (True, "the loader's path")
 
 
 @pytest.mark.parametrize("name", ["absent.so", "empty", "text.so"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,8 @@ class Cupti:
     """Why there is none."""
     is_held: bool = False
     """Whether that is because another tool has it."""
+    does_crash: bool = False
+    """Whether a program would crash in the one that is tried first."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class _Library:
     state: State = "ok"
     problem: str | None = None
     """Why it cannot be used."""
+    does_crash: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     refusal: Check | None = None
     """Why it does not let a tool in."""
@@ -53,31 +57,43 @@ class _Library:
 
 def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
     """Looks at all of them, each in a process of its own."""
+    if driver.libraries is None:
+        return Cupti([], failure=driver.checks[0].text)
     named = os.environ.get(ENV_CUPTI_LIB)
     libraries = _examined(driver.libraries, None if named else loaded_by_torch)
-    used = next((one for one in libraries if one.is_usable), None)
-    mend = _mend(driver, named)
-    checks = [_line(one, is_used=one is used) for one in libraries]
-    if not checks:
-        state: State = "broken" if named else "missing"
-        text = f"no libcupti.so in {named} ({ENV_CUPTI_LIB})" if named else "no libcupti was found"
-        checks = [Check(SECTION, "libcupti", state, text, mend)]
-    elif all(one.problem for one in libraries):
-        checks[-1] = replace(checks[-1], mend=mend)
+    # Those before it are refused, unless they end the program first.
+    taken = next((one for one in libraries if one.is_usable or one.does_crash), None)
+    checks = [_line(one, is_taken=one is taken) for one in libraries] or [_none(named)]
+    if taken is None or taken.does_crash:
+        at = 0 if taken is None else libraries.index(taken)
+        if checks[at].state != "ok":
+            checks[at] = replace(checks[at], mend=_mend(libraries, driver, named))
     if driver.cuda is None:
         return Cupti(checks, failure=driver.checks[0].text)
-    if used is None:
+    if taken is None:
         why = "; ".join(check.text for check in checks)
         return Cupti(checks, failure=f"no libcupti can be used: {why}")
-    if used.refusal is not None:
-        is_held = used.refusal.facts["code"] == SUBSCRIBED_BY_OTHER
-        return Cupti([*checks, used.refusal], failure=used.refusal.text, is_held=is_held)
+    if taken.does_crash:
+        return Cupti(checks, failure=f"{taken.path}: {taken.problem}", does_crash=True)
+    if taken.refusal is not None:
+        is_held = taken.refusal.facts["code"] == SUBSCRIBED_BY_OTHER
+        return Cupti([*checks, taken.refusal], failure=taken.refusal.text, is_held=is_held)
     text = "CUPTI lets a tool in: no other has subscribed"
     checks.append(Check(SECTION, "subscriber", "ok", text, facts={"step": None, "code": None}))
-    return Cupti(checks, used=f"{used.name} ({used.path})")
+    return Cupti(checks, used=f"{taken.name} ({taken.path})")
 
 
-def _mend(driver: Driver, named: str | None) -> str:
+def _none(named: str | None) -> Check:
+    if named:
+        text = f"no libcupti.so in {named} ({ENV_CUPTI_LIB})"
+        return Check(SECTION, "libcupti", "broken", text)
+    return Check(SECTION, "libcupti", "missing", "no libcupti was found")
+
+
+def _mend(libraries: list[_Library], driver: Driver, named: str | None) -> str:
+    usable = next((one for one in libraries if one.is_usable), None)
+    if usable is not None:
+        return f"export {ENV_CUPTI_LIB}={shlex.quote(usable.path)}"
     if named:
         return f"unset {ENV_CUPTI_LIB}, or set it to a libcupti.so or its folder"
     suffix = "-cu12" if driver.cuda is not None and driver.cuda[0] < 13 else ""
@@ -105,7 +121,7 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
     try:
         rows: Rows = asked.answer()
     except NoAnswer as error:
-        return _Library(path, source, "broken", str(error))
+        return _Library(path, source, "broken", str(error), does_crash=True)
     if not rows:
         return None
     name, *fields = rows[0]
@@ -114,7 +130,7 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
         # One that is for another driver is whole, but not what its user takes it for.
         is_passed_over = kind in ("too_old", "newer_than_driver") and source != ENV_CUPTI_LIB
         state: State = "missing" if is_passed_over else "broken"
-        return _Library(path, source, state, reason, {"refusal": kind})
+        return _Library(path, source, state, reason, facts={"refusal": kind})
     path, api_version, cuda = fields
     facts = {"api_version": int(api_version) if api_version else None, "cuda": cuda or None}
     refusals = [fields for name, *fields in rows[1:] if name == "unavailable"]
@@ -123,11 +139,11 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
     return _Library(path, source, facts=facts, refusal=refusal)
 
 
-def _line(library: _Library, *, is_used: bool) -> Check:
+def _line(library: _Library, *, is_taken: bool) -> Check:
     text = f"{library.name}: {library.path} ({library.source})"
     if library.problem is not None:
         text += f": {library.problem}"
-    elif is_used:
+    elif is_taken:
         text += ", used"
     elif library.is_usable:
         text += ", not needed"
@@ -136,8 +152,8 @@ def _line(library: _Library, *, is_used: bool) -> Check:
         "source": library.source,
         "api_version": None,
         "cuda": None,
-        "refusal": "crash" if library.problem is not None else None,
-        "is_used": is_used,
+        "refusal": "crash" if library.does_crash else None,
+        "is_used": is_taken,
         **library.facts,
     }
     return Check(SECTION, "libcupti", library.state, text, facts=facts)

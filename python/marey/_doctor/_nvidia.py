@@ -23,8 +23,9 @@ class Driver:
     checks: list[Check]
     cuda: tuple[int, int] | None = None
     """The CUDA version that it serves; `None` without a device."""
-    libraries: tuple[tuple[str, str], ...] = ()
-    """Where a libcupti may be and how it is found, in the order in which one is taken."""
+    libraries: tuple[tuple[str, str], ...] | None = None
+    """Where a libcupti may be and how it is found, in the order in which one is taken; `None` if
+    the driver took the answer with it."""
 
 
 def driver(asked: Asked) -> Driver:
@@ -94,9 +95,10 @@ def _of_nvml(row: list[str]) -> Check:
     if name == "unavailable":
         return unavailable("nvml", fields, broken=("init",))
     if name == "silent":
-        facts = {"number": int(fields[0])}
-        text = f"NVML cannot ask device {fields[0]}: {fields[1]}"
-        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", facts)
+        number, reason = fields
+        text = f"NVML cannot ask device {number}: {reason}"
+        about = {"number": int(number)}
+        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", about)
     if name == "device":
         return _nvml_device(fields)
     facts = _library(row)

@@ -13,8 +13,8 @@ from ._asked import Asked
 from ._check import Check
 from ._libcupti import Cupti, cupti
 
-Level = Literal["off", "host", "cupti"]
-"""What is recorded: nothing, the host side, or kernels too."""
+Level = Literal["off", "crash", "host", "cupti"]
+"""What is recorded: nothing, nothing but a crash, the host side, or kernels too."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def _conclusion(found: Cupti) -> tuple[Level, str]:
         return "off", f"Nothing will be recorded, because {ENV_DISABLE} is set."
     if found.used is not None:
         return "cupti", f"Kernels will be recorded by {found.used}."
+    if found.does_crash:
+        return "crash", f"A program that uses CUDA would not survive marey: {found.failure}."
     what = "the host side"
     if found.is_held:
         what += ', and with hook="triton" launches of Triton\'s kernels by events'
