@@ -25,7 +25,7 @@ import types
 __version__ = "2.9.0"
 version = types.SimpleNamespace(cuda="{cuda}", hip=None)
 profiler = types.SimpleNamespace(kineto_available=lambda: True)
-print("torch talks")
+print("torch talks", flush=True)
 """
 
 TRITON = """\
