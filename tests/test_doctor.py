@@ -162,7 +162,7 @@ def test_the_keys_of_the_data_are_stable() -> None:
             "uuid",
         ],
         "libcupti": ["api_version", "cuda", "is_used", "path", "refusal", "source"],
-        "subscriber": ["code", "step"],
+        "subscriber": ["code", "is_beside_others", "step"],
         "nvml": ["code", "step"],
         "hip": ["path"],
         "rocprofiler": ["path"],
@@ -186,6 +186,12 @@ def test_all_is_well_with_a_driver_and_a_libcupti() -> None:
     assert {device["compute_capability"] for device in devices} == {"9.0"}
     assert page.one("libcupti")["facts"]["is_used"]
     assert page.one("subscriber")["state"] == "ok"
+    assert not page.one("subscriber")["facts"]["is_beside_others"]
+
+
+def test_a_libcupti_that_bears_several_tools_says_so() -> None:
+    subscriber = Page(**double("version 130500\ndriver 13030\n")).one("subscriber")
+    assert (subscriber["state"], subscriber["facts"]["is_beside_others"]) == ("ok", True)
 
 
 def test_what_it_says_is_what_a_session_does() -> None:

@@ -4,15 +4,12 @@
 //! and starts what the vendors made, so each question is for a process of its own: one that dies is an
 //! answer too.
 
-use crate::cupti::abi::constants::kind;
-use crate::cupti::abi::result;
 use crate::cupti::driver::Driver;
-use crate::cupti::functions::Functions;
-use crate::cupti::library::{Refusal, examine, listed};
+use crate::cupti::library::{Examined, Refusal, examine, listed};
 use crate::cupti::search::{Hints, Place, Source};
+use crate::cupti::subscription::try_out;
 use crate::cupti::unavailable::{Step, Unavailable};
 use crate::nvml;
-use std::ffi::c_void;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -43,8 +40,8 @@ impl Question {
     /// - of the driver, `driver` (CUDA version) or `unavailable` (step, code, reason, mend); a `device`
     ///   each (number, name, compute capability, multiprocessors, bytes, uuid); a `library` each (path,
     ///   how it is found);
-    /// - of a library, `library` (path, API version, CUDA version), and `unavailable` where it lets no tool
-    ///   in; or `refused` (kind, reason); or nothing for a name that the loader does not know;
+    /// - of a library, `library` (path, API version, CUDA version), and with a driver `free` (1 if other tools
+    ///   can record at the same time) or `unavailable`; or `refused` (kind, reason); or nothing for a name that the loader does not know;
     /// - of NVML, `nvml` (library, driver's version, its own), a `device` each (number, name, bytes,
     ///   whether it has GPM, uuid) or `silent` (number, reason); or `unavailable` as above.
     pub fn answer(&self, hints: &Hints) -> String {
@@ -124,13 +121,16 @@ fn library(rows: &mut Rows, hints: &Hints, path: &Path) {
     match examine(&place) {
         None => {}
         Some(Err(refusal)) => rows.add("refused", &[&kind_of(&refusal), &refusal]),
-        Some(Ok(found)) => {
-            let cuda = found.api_version.map(cuda_version);
-            rows.add("library", &[&found.path.display(), &Maybe(found.api_version), &Maybe(cuda)]);
-            if found.api_version.is_some()
-                && let Err(reason) = try_to_subscribe(&found.path, &found.functions)
-            {
-                rows.add_unavailable(&reason);
+        Some(Ok(Examined { path, library: None })) => {
+            rows.add("library", &[&path.display(), &"", &""]);
+        }
+        Some(Ok(Examined { path, library: Some(library) })) => {
+            let version = library.api_version;
+            rows.add("library", &[&path.display(), &version, &cuda_version(version)]);
+            // As a session has it, which keeps its library.
+            match try_out(Box::leak(Box::new(library))) {
+                Ok(is_beside_others) => rows.add("free", &[&u32::from(is_beside_others)]),
+                Err(reason) => rows.add_unavailable(&reason),
             }
         }
     }
@@ -154,32 +154,6 @@ fn cuda_version(api_version: u32) -> String {
         _ => "12".to_owned(),
     }
 }
-
-/// Does what a session begins with, and takes it back.
-#[expect(unsafe_code, reason = "calls of the library")]
-fn try_to_subscribe(path: &Path, functions: &Functions) -> Result<(), Unavailable> {
-    let checked = |step, call, code| match code {
-        result::SUCCESS => Ok(()),
-        code => Err(Unavailable::Refused { step, library: path.to_owned(), call, code }),
-    };
-    let mut subscriber = std::ptr::null_mut();
-    // SAFETY: the callback lives as long as the process, and the handle can be written.
-    let code = unsafe { (functions.subscribe)(&raw mut subscriber, ignore, std::ptr::null_mut()) };
-    checked(Step::Subscribe, "cuptiSubscribe", code)?;
-    // SAFETY: any number may be asked for; no context exists, so no record comes of it.
-    let code = unsafe { (functions.activity_enable)(kind::CONCURRENT_KERNEL) };
-    let enabled = checked(Step::Enable, "cuptiActivityEnable", code);
-    if enabled.is_ok() {
-        // SAFETY: the kind is on.
-        unsafe { (functions.activity_disable)(kind::CONCURRENT_KERNEL) };
-    }
-    // SAFETY: the subscriber is the library's, and is not used after this.
-    unsafe { (functions.unsubscribe)(subscriber) };
-    enabled
-}
-
-#[expect(unsafe_code, reason = "the library's own interface")]
-const unsafe extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 fn devices_of_nvml(rows: &mut Rows) {
     let found = match nvml::probe() {

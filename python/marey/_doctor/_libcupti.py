@@ -42,13 +42,13 @@ class _Library:
     """Why it cannot be used."""
     does_crash: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
-    refusal: Check | None = None
-    """Why it does not let a tool in."""
+    subscriber: Check | None = None
+    """Whether it lets a tool in; `None` if it was not asked."""
 
     @property
     def is_usable(self) -> bool:
         # Without a driver no library is asked for its version.
-        return self.problem is None and self.facts["api_version"] is not None
+        return self.subscriber is not None
 
     @property
     def name(self) -> str:
@@ -73,14 +73,14 @@ def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
     if taken is None:
         why = "; ".join(check.text for check in checks)
         return Cupti(checks, failure=f"no libcupti can be used: {why}")
-    if taken.does_crash:
+    subscriber = taken.subscriber
+    if subscriber is None:
         return Cupti(checks, failure=f"{taken.path}: {taken.problem}", does_crash=True)
-    if taken.refusal is not None:
-        is_held = taken.refusal.facts["code"] == SUBSCRIBED_BY_OTHER
-        return Cupti([*checks, taken.refusal], failure=taken.refusal.text, is_held=is_held)
-    text = "CUPTI lets a tool in: no other has subscribed"
-    checks.append(Check(SECTION, "subscriber", "ok", text, facts={"step": None, "code": None}))
-    return Cupti(checks, used=f"{taken.name} ({taken.path})")
+    checks.append(subscriber)
+    if subscriber.state == "ok":
+        return Cupti(checks, used=f"{taken.name} ({taken.path})")
+    is_held = subscriber.facts["code"] == SUBSCRIBED_BY_OTHER
+    return Cupti(checks, failure=subscriber.text, is_held=is_held)
 
 
 def _none(named: str | None) -> Check:
@@ -133,10 +133,17 @@ def _library(path: str, source: str, asked: Asked) -> _Library | None:
         return _Library(path, source, state, reason, facts={"refusal": kind})
     path, api_version, cuda = fields
     facts = {"api_version": int(api_version) if api_version else None, "cuda": cuda or None}
-    refusals = [fields for name, *fields in rows[1:] if name == "unavailable"]
-    steps = ("subscribe", "enable")
-    refusal = unavailable("subscriber", refusals[0], broken=steps) if refusals else None
-    return _Library(path, source, facts=facts, refusal=refusal)
+    subscriber = _subscriber(*rows[1]) if rows[1:] else None
+    return _Library(path, source, facts=facts, subscriber=subscriber)
+
+
+def _subscriber(name: str, *fields: str) -> Check:
+    if name == "unavailable":
+        return unavailable("subscriber", list(fields), broken=("subscribe", "enable"))
+    is_beside_others = fields == ("1",)
+    text = "CUPTI lets a tool in" + (", beside others" if is_beside_others else ", and one only")
+    facts = {"step": None, "code": None, "is_beside_others": is_beside_others}
+    return Check(SECTION, "subscriber", "ok", text, facts=facts)
 
 
 def _line(library: _Library, *, is_taken: bool) -> Check:

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::abi::{OLDEST_API, cuda_major, result};
 use super::dl::{Loaded, file_of};
 use super::driver::Driver;
-use super::functions::Functions;
+use super::functions::{Functions, ScopedFunctions};
 use super::search::{Hints, Place, Source, major_in_name, places};
 use super::unavailable::Unavailable;
 
@@ -23,17 +23,21 @@ pub struct Library {
     pub api_version: u32,
     /// Its functions.
     pub functions: Functions,
+    /// Those for subscribers beside others, if it has them.
+    pub scoped: Option<ScopedFunctions>,
 }
+
+/// The first API version whose subscribers can record beside others: that of CUDA 13.3.
+const SCOPED_SINCE: u32 = 130_300;
 
 /// What lies at a place, loaded.
 #[derive(Debug)]
 pub struct Examined {
     /// Its file.
     pub path: PathBuf,
-    /// Its version, where there is a driver: without one libcupti 13.2 overflows the stack when asked.
-    pub api_version: Option<u32>,
-    /// Its functions.
-    pub functions: Functions,
+    /// The same in full, where there is a driver: without one libcupti 13.2 overflows the stack when it is
+    /// asked for its version.
+    pub library: Option<Library>,
 }
 
 /// A libcupti that was found and cannot be used.
@@ -105,16 +109,11 @@ pub fn listed(hints: &Hints) -> Vec<Place> {
 /// Loads it for good, so this is for a process that is not profiled.
 pub fn examine(place: &Place) -> Option<Result<Examined, Refusal>> {
     let examined = match driver_major() {
-        Some(driver) => load(place, driver).map(|library| Examined {
-            path: library.path,
-            api_version: Some(library.api_version),
-            functions: library.functions,
-        }),
-        None => load_functions(place).map(|(path, functions)| Examined {
-            path,
-            api_version: None,
-            functions,
-        }),
+        Some(driver) => load(place, driver)
+            .map(|library| Examined { path: library.path.clone(), library: Some(library) }),
+        None => load_file(place)
+            .and_then(|file| functions_of(file, place))
+            .map(|(path, _)| Examined { path, library: None }),
     };
     let is_unknown = matches!(&examined, Err(refusal) if is_unknown(place, refusal));
     (!is_unknown).then_some(examined)
@@ -155,18 +154,19 @@ fn load(place: &Place, driver_major: u32) -> Result<Library, Refusal> {
     if let Some(major) = major_in_name(&place.path) {
         check_major(major, driver_major)?;
     }
-    let (path, functions) = load_functions(place)?;
+    let file = load_file(place)?;
+    let (path, functions) = functions_of(file, place)?;
     let api_version = version_of(&functions)?;
     if api_version < OLDEST_API {
         return Err(Refusal::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
-    Ok(Library { path, source: place.source, api_version, functions })
+    let scoped = ScopedFunctions::of(file).ok().filter(|_| api_version >= SCOPED_SINCE);
+    Ok(Library { path, source: place.source, api_version, functions, scoped })
 }
 
-fn load_functions(place: &Place) -> Result<(PathBuf, Functions), Refusal> {
-    let library = load_file(place)?;
-    let functions = Functions::of(library).map_err(Refusal::Incomplete)?;
+fn functions_of(file: Loaded, place: &Place) -> Result<(PathBuf, Functions), Refusal> {
+    let functions = Functions::of(file).map_err(Refusal::Incomplete)?;
     let path = file_of(functions.get_version as *const _);
     Ok((path.unwrap_or_else(|| place.path.clone()), functions))
 }
@@ -291,6 +291,23 @@ mod tests {
         let newer_by_name = root.path().join("libcupti.so.13");
         std::fs::write(&newer_by_name, "no library").unwrap();
         assert_eq!(reason(&newer_by_name, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
+    }
+
+    #[test]
+    fn subscribers_beside_others_are_of_a_library_that_has_every_call_for_them() {
+        let root = tempfile::tempdir().unwrap();
+        let bears_others = |name: &str, version: u32, scoped: &[&std::ffi::CStr]| {
+            let source = format!(
+                "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
+            );
+            let functions = [Functions::NEEDED, scoped].concat();
+            let path = compiled::library(&root.path().join(name), &functions, &source);
+            chosen_as_named(&path, 13).unwrap().scoped.is_some()
+        };
+        let (last, others) = ScopedFunctions::NEEDED.split_last().unwrap();
+        assert!(bears_others("whole.so", 130_300, ScopedFunctions::NEEDED));
+        assert!(!bears_others("incomplete.so", 130_300, others), "{last:?} is missing");
+        assert!(!bears_others("early.so", 130_202, ScopedFunctions::NEEDED));
     }
 
     #[test]
