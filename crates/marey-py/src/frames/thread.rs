@@ -109,8 +109,8 @@ impl Drop for Call<'_> {
 impl Functions {
     fn find() -> Option<Self> {
         // Public since CPython 3.13, where the older name is gone.
-        let holder = find(c"PyThreadState_GetUnchecked")
-            .or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
+        let holder =
+            find(c"PyThreadState_GetUnchecked").or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
         let check = find(c"PyGILState_Check")?;
         // SAFETY: the functions of these names have these types in every version.
         unsafe {
