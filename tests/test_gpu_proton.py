@@ -127,7 +127,8 @@ HOOKED = """
     from triton.backends.nvidia.driver import CudaDriver
 
     def describe(grid, kernel, args):
-        return {{"name": f"add_{{args['size']}}", "flops32": args["size"], "bytes": 8 * args["size"]}}
+        size = args["size"]
+        return {{"name": f"add_{{size}}", "flops32": size, "bytes": 8 * size}}
 
     @triton.jit(launch_metadata=describe)
     def add(x, y, size, BLOCK: tl.constexpr):
