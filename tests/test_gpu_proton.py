@@ -117,3 +117,61 @@ def test_the_same_stream_gives_the_same_tree(
         assert found != expected, "Proton has mended this: take it off the list"
     else:
         assert found == expected
+
+
+HOOKED = """
+    import ctypes
+    import {profiler} as profiler
+    import triton
+    import triton.language as tl
+    from triton.backends.nvidia.driver import CudaDriver
+
+    def describe(grid, kernel, args):
+        size = args["size"]
+        return {{"name": f"add_{{size}}", "flops32": size, "bytes": 8 * size}}
+
+    @triton.jit(launch_metadata=describe)
+    def add(x, y, size, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
+
+    class Array:
+        dtype = "float32"
+        memory = (ctypes.c_float * 256)()
+
+        def data_ptr(self):
+            return ctypes.addressof(self.memory)
+
+    assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    triton.runtime.driver.set_active(CudaDriver())
+    profiler.start("profile", hook="triton", backend="cupti")
+    for size in (100, 256, 100):
+        with profiler.scope("step"):
+            add[(2,)](Array(), Array(), size, BLOCK=128)
+    with profiler.state("warm"):
+        add[(2,)](Array(), Array(), 256, BLOCK=128)
+    profiler.finalize()
+"""
+
+
+def hooked(profiler: str, folder: Path) -> tuple[Any, Any]:
+    folder.mkdir()
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        env = environment(folder / "lib", "kernel add duration 250")
+        done = run_program(HOOKED.format(profiler=profiler), **env, TRITON_DEFAULT_FP_FUSION="1")
+    finally:
+        os.chdir(before)
+    assert done.exit_code == 0, done.stderr
+    root, devices = json.loads((folder / "profile.hatchet").read_text())
+    return measured(root)["children"], devices
+
+
+def test_what_the_hook_of_triton_names_is_the_same(tmp_path: Path) -> None:
+    theirs, their_devices = hooked("triton.profiler", tmp_path / "theirs")
+    ours, our_devices = hooked("marey", tmp_path / "ours")
+    assert theirs["step"][0]["children"].keys() == {"add_100", "add_256"}
+    assert (ours["step"], our_devices) == (theirs["step"], their_devices)
+    # Proton's hook enters a state of its own, and leaving it forgets the program's.
+    assert ours["warm"][0]["children"] == {"add_256": theirs["add_256"]}
