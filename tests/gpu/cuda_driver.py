@@ -16,6 +16,11 @@ class CudaError(RuntimeError):
     """A call of the driver failed."""
 
 
+def is_double() -> bool:
+    """Whether the driver is the double that tests play, `crates/marey-replay`. Does not start it."""
+    return hasattr(ctypes.CDLL("libcuda.so.1"), "replay_run")
+
+
 class CudaDriver:
     """Device 0 through its primary context, which PyTorch uses, too.
 

@@ -21,7 +21,7 @@ class Sum(NamedTuple):
 
 
 class Profile:
-    """A `.hatchet` file."""
+    """A `.hatchet` file, of marey's or Proton's."""
 
     def __init__(self, path: str | Path) -> None:
         root, *devices = json.loads(Path(path).read_text())

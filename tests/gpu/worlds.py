@@ -25,6 +25,9 @@ KERNEL = "add"
 class World(Protocol):
     """A way to work on device 0."""
 
+    x: Any
+    """`SIZE` floats of the device, as a kernel's argument."""
+
     def launch(self, times: int = 1) -> None:
         """Launches a kernel on the current stream; each launch is one kernel."""
 
@@ -68,7 +71,7 @@ class TritonWorld:
         driver.set_current_device = lambda device: None
         triton.runtime.driver.set_active(driver)
         memory = self._cuda.allocate(4 * SIZE)
-        self._x = SimpleNamespace(dtype="float32", data_ptr=lambda: memory)
+        self.x = SimpleNamespace(dtype="float32", data_ptr=lambda: memory)
         self._memories: dict[tuple[str, int], int] = {}
         self._kept: list[Any] = []
 
@@ -76,7 +79,7 @@ class TritonWorld:
         from kernels import add_one
 
         for _ in range(times):
-            add_one[(SIZE // BLOCK,)](self._x, SIZE, BLOCK=BLOCK)
+            add_one[(SIZE // BLOCK,)](self.x, SIZE, BLOCK=BLOCK)
 
     def synchronize(self) -> None:
         self._cuda.synchronize()
@@ -142,12 +145,12 @@ class TorchWorld:
         import torch
 
         self._torch = torch
-        self._x = torch.zeros(SIZE, device="cuda")
+        self.x = torch.zeros(SIZE, device="cuda")
         self._memories: dict[tuple[str, int], Any] = {}
 
     def launch(self, times: int = 1) -> None:
         for _ in range(times):
-            self._x.add_(1.0)
+            self.x.add_(1.0)
 
     def synchronize(self) -> None:
         self._torch.cuda.synchronize()
@@ -202,7 +205,7 @@ class TorchTritonWorld(TorchWorld):
         from kernels import add_one
 
         for _ in range(times):
-            add_one[(SIZE // BLOCK,)](self._x, SIZE, BLOCK=BLOCK)
+            add_one[(SIZE // BLOCK,)](self.x, SIZE, BLOCK=BLOCK)
 
 
 WORLDS: dict[str, Callable[[], World]] = {

@@ -1,0 +1,159 @@
+"""Who holds CUPTI, and what is recorded when another tool does."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import marey
+from case import Figures, MakeWorld, Skipped, check, expect, require
+from recordings import Profile, tree
+from subscriber import HELD, holding, installed, short, try_together, usable
+from worlds import KERNEL, World
+
+LAUNCHES = 200
+
+
+@check("triton", "torch")
+def libraries(make_world: MakeWorld) -> Figures:
+    """One of the installed libcuptis can be subscribed to; what each says, alone and beside another."""
+    found = installed()
+    alone = {path: try_together([path])[0] for path in found}
+    sound = [path for path in found if alone[path]["subscribe"] == 0]
+    require(len(sound) > 0, f"none can be used: {alone}")
+    pairs = {
+        f"{short(first)} then {short(second)}": try_together([first, second])[1]["subscribe"]
+        for first, second in itertools.permutations(sound, 2)
+    }
+    return {
+        "alone": {short(path): said for path, said in alone.items()},
+        "second_subscriptions": pairs,
+    }
+
+
+@contextlib.contextmanager
+def _another_tool() -> Iterator[None]:
+    path = usable()
+    if path is None:
+        raise Skipped("no libcupti is installed as a package")
+    with holding(path) as code:
+        expect("the other tool's subscription", code, 0)
+        yield
+
+
+@check("triton", "torch")
+def held_by_another(make_world: MakeWorld) -> Figures:
+    """A backend that was named and is held by another tool is refused with 39, and free afterwards."""
+    world = make_world()
+    world.launch()
+    with _another_tool():
+        try:
+            marey.start("refused", backend="cupti")
+        except marey.BackendUnavailable as error:
+            refusal = str(error)
+            expect("the code", error.code, HELD)
+        else:
+            raise AssertionError("marey took CUPTI from another tool")
+    with tree("x", backend="cupti") as recorded:
+        world.launch(LAUNCHES)
+        world.synchronize()
+    expect("kernels afterwards", recorded[0].kernels(like=KERNEL).count, LAUNCHES)
+    return {"refusal": refusal}
+
+
+@check("torch+triton")
+def timed_by_events(make_world: MakeWorld) -> Figures:
+    """Beside another tool, Triton's launches are timed by events: each of them, and not shorter than CUPTI says."""
+    world = make_world()
+    world.launch(10)
+    world.synchronize()
+    with _another_tool(), tree("events", hook="triton") as by_events:
+        _loop(world)
+    with tree("cupti", hook="triton", backend="cupti") as by_cupti:
+        _loop(world)
+    events = by_events[0].kernels("loop", like=KERNEL)
+    cupti = by_cupti[0].kernels("loop", like=KERNEL)
+    expect("launches by events", events.count, LAUNCHES)
+    expect("kernels by CUPTI", cupti.count, LAUNCHES)
+    ratio = events.nanos / cupti.nanos
+    require(ratio > 0.9, f"events say {ratio:.2f} of CUPTI's time")
+    return {"level": by_events[0].level, "events_by_cupti_ratio": ratio}
+
+
+def _loop(world: World) -> None:
+    with marey.scope("loop"):
+        world.launch(LAUNCHES)
+    world.synchronize()
+
+
+@check("torch")
+def torch_profiler_before(make_world: MakeWorld) -> Figures:
+    """While torch.profiler holds CUPTI the program goes on, marey says so, and the trace is complete."""
+    from torch.profiler import profile
+
+    world = make_world()
+    world.launch()
+    with profile() as profiler, tree("x") as recorded:
+        _loop(world)
+    require(recorded[0].has("loop"), "the host side is missing")
+    expect("kernels in torch.profiler", _kernels_of(profiler), LAUNCHES)
+    return {"level": recorded[0].level}
+
+
+@check("torch")
+def torch_profiler_within(make_world: MakeWorld) -> Figures:
+    """A torch.profiler session within marey's neither fails nor takes kernels from marey."""
+    from torch.profiler import profile
+
+    world = make_world()
+    world.launch()
+    with tree("x", backend="cupti") as recorded:
+        with profile() as profiler:
+            _loop(world)
+        with marey.scope("after"):
+            world.launch(LAUNCHES)
+        world.synchronize()
+    expect("kernels", recorded[0].kernels("loop", like=KERNEL).count, LAUNCHES)
+    expect("kernels after", recorded[0].kernels("after", like=KERNEL).count, LAUNCHES)
+    return {"kernels_in_torch_profiler": _kernels_of(profiler)}
+
+
+@check("torch")
+def torch_profiler_after(make_world: MakeWorld) -> Figures:
+    """When marey's session has ended, torch.profiler sees every kernel."""
+    from torch.profiler import profile
+
+    world = make_world()
+    with tree("x", backend="cupti"):
+        _loop(world)
+    with profile() as profiler:
+        _loop(world)
+    expect("kernels in torch.profiler", _kernels_of(profiler), LAUNCHES)
+    return {}
+
+
+def _kernels_of(profiler: object) -> int:
+    from torch.autograd import DeviceType
+
+    events = profiler.events()  # type: ignore[attr-defined]
+    return sum(event.device_type == DeviceType.CUDA and KERNEL in event.name for event in events)
+
+
+@check("triton", "torch+triton")
+def proton_after(make_world: MakeWorld) -> Figures:
+    """When marey's session has ended, Proton records every kernel, and marey does again after it."""
+    import triton.profiler as proton
+
+    world = make_world()
+    with tree("first", backend="cupti"):
+        _loop(world)
+    session = proton.start("proton", backend="cupti")
+    _loop(world)
+    proton.finalize(session)
+    found = Profile("proton.hatchet").kernels(like=KERNEL).count
+    expect("kernels in Proton", found, LAUNCHES)
+    with tree("second", backend="cupti") as recorded:
+        _loop(world)
+    expect("kernels after Proton", recorded[0].kernels("loop", like=KERNEL).count, LAUNCHES)
+    return {}
