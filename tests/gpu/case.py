@@ -25,6 +25,8 @@ class Check(NamedTuple):
     function: Callable[[MakeWorld], Figures]
     worlds: tuple[str, ...]
     limit_secs: int
+    is_made_once: bool
+    """Whether it is made in the first of its worlds alone, which makes no difference to it."""
 
     @property
     def promise(self) -> str:
@@ -39,13 +41,13 @@ CHECKS: list[Check] = []
 
 
 def check(
-    *worlds: str, limit_secs: int = 60
+    *worlds: str, limit_secs: int = 60, once: bool = False
 ) -> Callable[[Callable[[MakeWorld], Figures]], Callable[[MakeWorld], Figures]]:
     """Makes a check of a function, in each of these worlds; in all if none is named."""
 
     def register(function: Callable[[MakeWorld], Figures]) -> Callable[[MakeWorld], Figures]:
         name = function.__name__.replace("_", "-")
-        CHECKS.append(Check(name, function, worlds or ALL_WORLDS, limit_secs))
+        CHECKS.append(Check(name, function, worlds or ALL_WORLDS, limit_secs, once))
         return function
 
     return register

@@ -1,18 +1,20 @@
 """Works under one profiler on request: `cost_worker.py PROFILER WORLD`, in a directory of its own.
 
 Each line `WORK COUNT` on the standard input is answered with the nanoseconds that one item took, by
-the clock and of CPU time of the whole process. `end 0` ends the session; it is answered with how long
-that took, and the most memory that was resident.
+the clock and of CPU time of the whole process. `end 0` ends the session; it is answered with how
+long that took, and the most memory that was resident.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from worlds import WORLDS, World
 
@@ -71,8 +73,7 @@ def steps() -> Work:
     import torch
 
     sys.path.insert(0, str(EXAMPLES))
-    import train_gpt
-
+    train_gpt: Any = importlib.import_module("train_gpt")
     alphabet = 64
     model = train_gpt.GPT(alphabet).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -81,7 +82,7 @@ def steps() -> Work:
     def work(count: int) -> None:
         for _ in range(count):
             logits = model(codes)
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), codes.flatten())
+            loss: Any = torch.nn.functional.cross_entropy(logits.flatten(0, 1), codes.flatten())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -17,15 +17,15 @@ class CudaError(RuntimeError):
 
 
 def is_double() -> bool:
-    """Whether the driver is the double that tests play, `crates/marey-replay`. Does not start it."""
+    """Whether the driver, which is not started, is the double, `crates/marey-replay`."""
     return hasattr(ctypes.CDLL("libcuda.so.1"), "replay_run")
 
 
 class CudaDriver:
     """Device 0 through its primary context, which PyTorch uses, too.
 
-    Streams, memory and graphs are numbers, as the driver hands them out. They live until the process
-    ends.
+    Streams, memory and graphs are numbers, as the driver hands them out. They live as long as the
+    process.
 
     Raises:
         OSError: There is no driver.
@@ -101,7 +101,7 @@ class CudaDriver:
         self.call("cuMemsetD8Async", *what, ctypes.c_void_p(stream))
 
     def copy(self, direction: str, to: int, source: int, size_bytes: int, stream: int) -> None:
-        """Copies in a direction that is called as in the driver's functions: ``HtoD``, ``DtoH``, ``DtoD``."""
+        """Copies in a direction that is ``HtoD``, ``DtoH`` or ``DtoD``."""
         addresses = (ctypes.c_uint64(to), ctypes.c_uint64(source))
         size = ctypes.c_size_t(size_bytes)
         self.call(f"cuMemcpy{direction}Async_v2", *addresses, size, ctypes.c_void_p(stream))

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import marey
 
 Node = dict[str, Any]
 
 
-class Sum(NamedTuple):
+@dataclass(frozen=True)
+class Sum:
     """Kernels that a profile has at a place and below."""
 
     count: int

@@ -1,7 +1,7 @@
 """From what a device did to a script of the double (`crates/marey-replay`), which does it again.
 
-Calls come in their order and at their distances, from one thread. What devices did keeps its stream,
-length, shape and delay; a graph's operations take as long as in its first launch.
+Calls come in their order and at their distances, from one thread. What devices did keeps its
+stream, length, shape and delay; a graph's operations take as long as in its first launch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def script(device: Device, activities: Iterable[Row], launches: Iterable[Row]) -> str:
-    """The script, in which activities without a launch and without a name of the double's are left out.
+    """The script; what has no launch, or nothing like it in the double, is left out.
 
     Args:
         device: The machine.
@@ -158,8 +158,9 @@ class _Player:
         """How long the stream was idle though the call had been made."""
         lane = (activity["device"], activity["stream"])
         ready_nanos = max(called_nanos, self._free_nanos.get(lane, 0))
-        self._free_nanos[lane] = activity["start_nanos"] + activity["duration_nanos"]
-        return max(activity["start_nanos"] - ready_nanos, 0)
+        start_nanos: int = activity["start_nanos"]
+        self._free_nanos[lane] = start_nanos + activity["duration_nanos"]
+        return max(start_nanos - ready_nanos, 0)
 
 
 def _operation(activity: Row, *, with_duration: bool = True) -> str:

@@ -15,14 +15,14 @@ from typing import Any
 HELD = 39
 """CUPTI's code for: there is a subscriber, and there can be only one."""
 
-_CALLBACK = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p
-)
+PACKAGED = ("nvidia/cu*/lib", "nvidia/cuda_cupti/lib", "triton/backends/nvidia/lib/cupti*")
+"""Where packages have their libraries, below a folder of packages."""
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p)
 
 
-@_CALLBACK
-def _ignore(_data: int, _domain: int, _call: int, _about: int) -> None:
-    """A subscriber needs one."""
+# A subscriber needs one.
+_ignore = _CALLBACK(lambda _data, _domain, _call, _about: None)
 
 
 def installed() -> list[Path]:
@@ -32,7 +32,7 @@ def installed() -> list[Path]:
         path = Path(named)
         found += sorted(path.glob("libcupti.so*"))[:1] if path.is_dir() else [path]
     for packages in map(Path, sys.path):
-        for below in ("nvidia/cu*/lib", "nvidia/cuda_cupti/lib", "triton/backends/nvidia/lib/cupti*"):
+        for below in PACKAGED:
             for folder in sorted(packages.glob(below)):
                 found += sorted(folder.glob("libcupti.so*"))[:1]  # others are the same, or links
     return list({path.resolve(): path for path in found if path.is_file()}.values())
@@ -45,7 +45,7 @@ def short(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def holding(path: Path) -> Iterator[int]:
+def holding(path: str | Path) -> Iterator[int]:
     """Is the subscriber meanwhile; gives what becoming it gave, 0 if it worked."""
     library = ctypes.CDLL(str(path))
     subscriber = ctypes.c_void_p()
@@ -57,13 +57,8 @@ def holding(path: Path) -> Iterator[int]:
             library.cuptiUnsubscribe(subscriber)
 
 
-def usable() -> Path | None:
-    """A library whose subscriber one can be."""
-    return next((path for path in installed() if try_together([path])[0]["subscribe"] == 0), None)
-
-
 def try_together(paths: list[Path]) -> list[dict[str, Any]]:
-    """What the libraries say in a process of their own, in which each in turn is subscribed to and stays so."""
+    """What libraries say in a process of their own, which becomes the subscriber of all in turn."""
     command = [sys.executable, __file__, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     lines = [json.loads(line) for line in done.stdout.splitlines()]

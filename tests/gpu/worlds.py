@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ SIZE = 1 << 20
 BLOCK = 1024
 
 KERNEL = "add"
-"""What the names of the kernels that `World.launch` launches have in them, and those of no other."""
+"""What names of kernels that `World.launch` launches have in them, and those of no others."""
 
 
 class World(Protocol):
@@ -142,10 +143,8 @@ class TorchWorld:
     """PyTorch's kernels, memory, streams and graphs."""
 
     def __init__(self) -> None:
-        import torch
-
-        self._torch = torch
-        self.x = torch.zeros(SIZE, device="cuda")
+        self._torch: Any = importlib.import_module("torch")
+        self.x = self._torch.zeros(SIZE, device="cuda")
         self._memories: dict[tuple[str, int], Any] = {}
 
     def launch(self, times: int = 1) -> None:
@@ -179,8 +178,12 @@ class TorchWorld:
         to.copy_(source, non_blocking=pinned)
 
     def fill(self, size_bytes: int) -> None:
-        # Filling with zeros is a kernel of PyTorch's, but for contiguous memory `zero_` is a memset.
-        self._memory("device", size_bytes).zero_()
+        from cuda_driver import CudaDriver
+
+        # PyTorch fills by kernels.
+        memory = self._memory("device", size_bytes).data_ptr()
+        stream = self._torch.cuda.current_stream().cuda_stream
+        CudaDriver().fill(memory, 0, size_bytes, stream)
 
     def use_here(self) -> None:
         self._torch.cuda.set_device(0)

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import records, graphs, levels, sources, lifetime, cost, stream  # noqa: F401, I001
+from . import cost, graphs, levels, lifetime, records, sources, stream  # noqa: F401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -24,6 +25,7 @@ class _Worker:
     """A process that works under one profiler, and stays warm."""
 
     def __init__(self, profiler: str, world: str) -> None:
+        self._profiler = profiler
         folder = Path(profiler)
         folder.mkdir()
         self._process = subprocess.Popen(
@@ -40,7 +42,7 @@ class _Worker:
         assert self._process.stdout is not None
         print(work, count, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
-        require(line != "", f"{self._process.args} ended")
+        require(line != "", f"the worker under {self._profiler} ended")
         answer: dict[str, float] = json.loads(line)
         return answer
 
@@ -54,7 +56,10 @@ def overhead(make_world: MakeWorld) -> Figures:
     """Launches under marey, tree and trace, take no more CPU time than under Proton."""
     is_torch = make_world.__name__ == "TorchWorld"
     world = "torch" if is_torch else "triton"
-    names = ["nothing", "marey-tree", "marey-trace", "proton-tree", "proton-trace"]
+    names = ["nothing", "marey-tree", "marey-trace"]
+    has_proton = importlib.util.find_spec("triton") is not None
+    if has_proton:
+        names += ["proton-tree", "proton-trace"]
     if is_torch:
         names.append("torch.profiler")
     workers: dict[str, _Worker] = {}
@@ -65,11 +70,9 @@ def overhead(make_world: MakeWorld) -> Figures:
     finally:
         for worker in workers.values():
             worker.close()
-    figures["trace_bytes"] = {
-        name: _size_bytes(Path(name)) for name in names if name != "nothing"
-    }
+    figures["trace_bytes"] = {name: _size_bytes(Path(name)) for name in names if name != "nothing"}
     launch = figures["launch"]
-    for data in ("tree", "trace"):
+    for data in ("tree", "trace") if has_proton else ():
         ours, theirs = (launch[f"{tool}-{data}"]["cpu_nanos"] for tool in ("marey", "proton"))
         holds = ours <= MOST_BY_PROTON_RATIO * theirs
         require(holds, f"{data}: {ours} ns a launch, Proton {theirs} ns")

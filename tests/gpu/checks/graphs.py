@@ -39,7 +39,7 @@ def graph_tree(make_world: MakeWorld) -> Figures:
 
 @check()
 def graph_trace(make_world: MakeWorld) -> Figures:
-    """Kernels of a graph have the node that made them, and share the number of the graph's launch."""
+    """Kernels of a graph have the node that made them, and the number of the graph's launch."""
     with trace("x", backend="cupti") as recorded:
         world = make_world()
         world.launch()
