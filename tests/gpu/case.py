@@ -37,7 +37,7 @@ class Check(NamedTuple):
 ALL_WORLDS = ("triton", "torch", "torch+triton")
 
 CHECKS: list[Check] = []
-"""Every check, in the order in which they are made."""
+"""Every check, once `checks` is imported."""
 
 
 def check(

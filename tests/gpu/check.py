@@ -72,10 +72,13 @@ def main() -> int:
 
 
 def register_checks() -> None:
-    """Reads the checks, which read marey: without it there is nothing to check."""
+    """Reads the checks and puts them in order. They read marey: without it there is nothing to check."""
     if importlib.util.find_spec("marey") is None:
         sys.exit("gpu-check: marey is not installed: pip install its wheel")
-    import checks  # noqa: F401
+    import checks
+
+    modules = [module.__name__ for module in checks.ORDER]
+    CHECKS.sort(key=lambda check: modules.index(check.function.__module__))
 
 
 def run(options: argparse.Namespace, worlds: list[str], folder: Path) -> list[Result]:
@@ -147,7 +150,8 @@ def write(output: Path, found: dict[str, Any], results: list[Result], folder: Pa
         **found,
         "checks": [result._asdict() for result in results],
     }
-    (output / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    text = _without_places(json.dumps(document, indent=2), folder)
+    (output / f"{name}.json").write_text(text + "\n")
     print(f"wrote {output / name}.json")
     for world in STREAM_WORLDS:
         stream = _place(folder, STREAM_CHECK, world) / "stream.replay"
@@ -155,6 +159,14 @@ def write(output: Path, found: dict[str, Any], results: list[Result], folder: Pa
             (output / f"{name}.replay").write_text(stream.read_text())
             print(f"wrote {output / name}.replay")
             return
+
+
+def _without_places(text: str, folder: Path) -> str:
+    """A text that says nothing of where this machine has its packages."""
+    places = sorted({*sys.path, sys.prefix, str(folder), str(Path.home())}, key=len, reverse=True)
+    for place in filter(None, places):
+        text = text.replace(f"{place}/", "")
+    return text
 
 
 def summary(results: list[Result]) -> int:

@@ -158,14 +158,16 @@ class TorchWorld:
         self._torch.cuda.current_stream().synchronize()
 
     def other_stream(self) -> contextlib.AbstractContextManager[Any]:
-        return self._torch.cuda.stream(self._torch.cuda.Stream())
+        stream: contextlib.AbstractContextManager[Any]
+        stream = self._torch.cuda.stream(self._torch.cuda.Stream())
+        return stream
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        graph = self._torch.cuda.CUDAGraph()
+        graph: Any = self._torch.cuda.CUDAGraph()
         self.synchronize()
         with self._torch.cuda.graph(graph, capture_error_mode="thread_local"):
             work()
-        return graph.replay
+        return lambda: graph.replay()
 
     def copy(self, direction: str, size_bytes: int, *, pinned: bool) -> None:
         host = self._memory("pinned" if pinned else "pageable", size_bytes)

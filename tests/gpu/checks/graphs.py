@@ -77,6 +77,7 @@ def graph_made_before(make_world: MakeWorld) -> Figures:
                 launch_graph()
         world.synchronize()
     profile = recorded[0]
-    expect("kernels", profile.kernels("replay", like=KERNEL).count, 5 * REPLAYS)
+    found = profile.kernels("replay", like=KERNEL).count
+    expect(f"kernels, with losses {profile.losses}", found, 5 * REPLAYS)
     require(not profile.has("replay", "<captured_at>"), "they have a capture that nobody saw")
     return {"losses": profile.losses}
