@@ -83,6 +83,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/runs.py
 	$(PY) bench/formats.py
 	$(PY) bench/views.py
+	$(PY) bench/gpu.py
 
 .PHONY: layout
 layout: ## Compare the tables of CUPTI with the vendor's headers, of every version (needs a network)

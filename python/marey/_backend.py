@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
 
 from . import _native
 from .errors import BackendUnavailable
@@ -37,6 +36,10 @@ HIP = Driver(
     "install ROCm, or give the container access to /dev/kfd and /dev/dri",
 )
 
+DEVICE_NODES = ("/dev/nvidiactl", "/dev/kfd")
+"""What there is where a driver has GPUs. To ask the driver would start it, and then no child of a
+fork could use it."""
+
 DRIVERS = {
     "cupti": CUDA,
     "cupti_pcsampling": CUDA,
@@ -49,15 +52,12 @@ DRIVERS = {
 def begin(backend: str | None, *, keeps_activities: bool) -> None:
     """Has the GPU recorded: from now on, or from when the program uses it.
 
-    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here that
-    the program does not touch itself, unless the backend is named.
+    A process that is forked after its parent used CUDA cannot use it, so nothing is touched here
+    that the program does not touch itself, unless the backend is named.
 
     Raises:
-        ValueError: There is no such backend.
         BackendUnavailable: The backend was named and cannot start.
     """
-    if backend not in (None, "cupti"):
-        _refuse(backend)
     paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path)]
     try:
         _native.start_gpu(
@@ -70,16 +70,23 @@ def begin(backend: str | None, *, keeps_activities: bool) -> None:
         _listen_for_driver()
 
 
-def _refuse(backend: str) -> NoReturn:
-    """Says why a backend that there is no code for cannot start."""
-    driver = DRIVERS.get(backend)
+def check(backend: str | None) -> None:
+    """Refuses a backend that there is no code for, and says why.
+
+    Raises:
+        ValueError: There is no such backend.
+        BackendUnavailable: It cannot start here.
+    """
+    if backend in (None, "cupti"):
+        return
+    driver = DRIVERS.get(str(backend))
     if driver is None:
         raise ValueError(f"Unknown profiler: {backend}")
     failure = _failure(driver)
     if failure is not None:
-        raise BackendUnavailable(backend, *failure, driver.hint)
+        raise BackendUnavailable(str(backend), *failure, driver.hint)
     raise BackendUnavailable(
-        backend,
+        str(backend),
         "record GPU activity",
         None,
         'this version of marey records NVIDIA GPUs by backend="cupti"; leave the backend out',
@@ -87,7 +94,7 @@ def _refuse(backend: str) -> NoReturn:
 
 
 def _listen_for_driver() -> None:
-    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits for that."""
+    """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits."""
     library = _native.library_path()
     if library is not None:
         os.environ.setdefault("CUDA_INJECTION64_PATH", os.path.abspath(library))
@@ -108,22 +115,20 @@ def gpu_note() -> str | None:
     level, reason, hint, _ = _native.gpu_level()
     if level == "cupti":
         return None
-    if all(_failure(driver) is not None for driver in (CUDA, HIP)):
-        return "no GPU was found; the profile holds the host side only"
     if level == "waiting":
-        return "the program used no NVIDIA GPU; the profile holds the host side only"
-    what = "Triton launches were timed by events" if _are_events_used() else "the GPU was not recorded"
-    return f"{what}: {reason}; {hint}" if hint else f"{what}: {reason}"
-
-
-def _are_events_used() -> bool:
-    return "marey.triton.events" in sys.modules
+        if any(os.path.exists(node) for node in DEVICE_NODES):
+            return "the program used no NVIDIA GPU; the profile holds the host side only"
+        return "no GPU was found; the profile holds the host side only"
+    note = f"{reason}; {hint}" if hint else reason
+    if "marey.triton.events" in sys.modules:
+        return f"Triton launches were timed by events: {note}"
+    return f"the GPU was not recorded: {note}"
 
 
 def _failure(driver: Driver) -> tuple[str, int | None] | None:
     """The step at which the driver fails and its code; `None` if there is a GPU.
 
-    Starts the driver: only for backends that were named, and when the program is over.
+    Starts the driver: only for backends that were named.
     """
     import ctypes  # slow to import, and only needed here
 

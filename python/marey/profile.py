@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled
+from .errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from .hooks import Hook
@@ -88,7 +89,8 @@ def start_for(
     launch_hook = _as_hook(hook)
     from . import _backend
 
-    _backend.begin(backend, keeps_activities=data == "trace")
+    _backend.check(backend)
+    alive = _native.sessions()
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
@@ -96,6 +98,13 @@ def start_for(
         flush_phases=flushing is not None,
         quiet_if_empty=False,
     )
+    try:
+        _backend.begin(backend, keeps_activities=data == "trace")
+    except BackendUnavailable:
+        if session not in alive:
+            _native.set_quiet_if_empty(session)
+            _native.finalize(session)
+        raise
     _nvtx.listen()
     # The session may be one that was deactivated, with hooks of its own.
     if manager := _session.hook_manager():

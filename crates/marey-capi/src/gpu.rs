@@ -1,9 +1,9 @@
 //! The table's calls on devices.
 
 use crate::ptr::{self, Failure, guarded, status, text};
+use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
-use marey_gpu::nvml;
 use marey_record::table::{ErrorBuffer, GpuLevel, GpuOptions, Sink};
 use std::ffi::c_void;
 
@@ -17,12 +17,9 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
             let request = Request {
                 is_required: options.is_required != 0,
                 keeps_activities: options.keeps_activities != 0,
+                calls: Interfaces::from_env(),
                 hints: Hints::from_env(paths),
             };
-            if request.keeps_activities {
-                // Counters come beside what CUPTI tells, and without it; their state says why not.
-                drop(nvml::start());
-            }
             level::start(&request).map_err(|reason| Failure::unsupported(reason.to_string()))
         })
     }

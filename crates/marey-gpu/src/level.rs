@@ -5,10 +5,14 @@
 //! it does already, at once, else when the driver tells so ([`driver_starts`]).
 
 use crate::cupti::driver::Driver;
+use crate::cupti::interfaces::Interfaces;
 use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Wanted};
 use crate::cupti::unavailable::Unavailable;
+use crate::nvml;
+use marey_record::device::{Flush, Source};
 use marey_record::{Worker, api, device};
+use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is asked for.
@@ -18,6 +22,8 @@ pub struct Request {
     pub is_required: bool,
     /// Whether single activities are kept, and not only sums of kernels.
     pub keeps_activities: bool,
+    /// The interfaces of CUDA whose every call is kept, where single activities are.
+    pub calls: Interfaces,
     /// Where libraries lie.
     pub hints: Hints,
 }
@@ -41,6 +47,36 @@ static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 /// What starts CUPTI beside the program's thread that starts the driver.
 static STARTER: Worker = Worker::new("marey-gpu-start", start_waiting);
 
+/// All sources of devices, as the recorder sees them.
+#[derive(Debug)]
+struct Devices;
+
+impl Source for Devices {
+    fn flush(&self, how: Flush) {
+        session::flush(how);
+    }
+
+    fn ask_for_drain(&self) {
+        session::ask_for_drain();
+    }
+
+    fn stop(&self) {
+        session::stop();
+        nvml::stop();
+        *lock() = Level::Idle;
+    }
+
+    fn hold(&self) -> Box<dyn Any> {
+        Box::new((lock(), session::hold()))
+    }
+
+    fn begin_child(&self) {
+        *lock() = Level::Idle;
+        device::note(NOTE, "a process that was forked: the host side only");
+        session::begin_child();
+    }
+}
+
 /// The key under which profiles and runs say how devices were recorded.
 const NOTE: &str = "gpu";
 
@@ -56,12 +92,20 @@ pub fn level() -> Level {
 /// Has devices recorded from now on, or from when the program uses CUDA. Fails only where the backend is
 /// required; else [`level`] tells why there is none.
 pub fn start(request: &Request) -> Result<(), Unavailable> {
+    device::set_source(&Devices);
+    if request.keeps_activities {
+        // Counters come beside what CUPTI tells, and without it; their state says why not.
+        drop(nvml::start());
+    }
     let mut level = lock();
     if !request.is_required && !Driver::is_started() {
-        if !matches!(*level, Level::Waiting(_)) {
-            device::note(NOTE, "the program had not used CUDA");
+        let mut request = request.clone();
+        match &*level {
+            // What a session waits for, another does not take away.
+            Level::Waiting(earlier) => request.keeps_activities |= earlier.keeps_activities,
+            _ => device::note(NOTE, "the program had not used CUDA"),
         }
-        *level = Level::Waiting(request.clone());
+        *level = Level::Waiting(request);
         return Ok(());
     }
     *level = begin(request);
@@ -72,11 +116,12 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 }
 
 fn begin(request: &Request) -> Level {
-    let wanted = Wanted { activities: request.keeps_activities };
+    let wanted = Wanted { activities: request.keeps_activities, calls: request.calls };
     match session::start(&request.hints, wanted) {
         Ok(library) => {
             let (path, version) = (library.path.display(), library.api_version);
-            let text = format!("CUPTI {version}, {path}");
+            let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
+            let text = format!("CUPTI {version}, {path}{beside}");
             device::note(NOTE, text.clone());
             Level::Cupti(text)
         }
@@ -87,10 +132,11 @@ fn begin(request: &Request) -> Level {
     }
 }
 
-/// The driver is being started by the program, on this thread, which holds its locks: CUPTI is started on
-/// another one, which waits for it.
+/// The driver is being started, on this thread, which holds its locks and perhaps ours: whether CUPTI is
+/// wanted is asked on another one, which waits for both. What the program launches before that is done is
+/// not recorded: making a context takes it longer.
 pub fn driver_starts() {
-    if api::is_live() && matches!(*lock(), Level::Waiting(_)) {
+    if api::is_live() {
         api::start_source(&STARTER);
     }
 }

@@ -39,6 +39,8 @@ pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
 /// Most bytes of the buffers for what devices tell.
 pub const GPU_BUFFER_BYTES: &str = "MAREY_GPU_BUFFER_BYTES";
+/// Interfaces of CUDA whose every call traces keep.
+pub const CUDA_API: &str = "MAREY_CUDA_API";
 /// Path of NVML.
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Milliseconds between two readings of the counters of devices.
@@ -50,7 +52,7 @@ pub const NVTX: &str = "MAREY_NVTX";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 17] = [
+pub const ALL: [EnvVar; 18] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -115,6 +117,11 @@ pub const ALL: [EnvVar; 17] = [
         name: GPU_BUFFER_BYTES,
         default: "134217728",
         doc: "Most bytes of the buffers, of 4 MiB each, in which the device's library hands over what devices did; what finds no room is counted in `losses`.",
+    },
+    EnvVar {
+        name: CUDA_API,
+        default: "unset: the calls that launch, copy, set or wait",
+        doc: "`driver`, `runtime` or `driver,runtime`: traces keep every call of these interfaces of CUDA as a span of the kind `runtime` with its correlation id, and `external_id` has the number that the program put upon a call by `cuptiActivityPushExternalCorrelationId`. Costs a span a call, and a record of CUPTI's.",
     },
     EnvVar {
         name: NVML_LIB,

@@ -75,9 +75,9 @@ fn activate(session: Option<i64>) -> PyResult<()> {
 /// Stops a session, or all of them, from recording.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
-fn deactivate(session: Option<i64>) -> PyResult<()> {
+fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     // SAFETY: as above.
-    checked(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL), error) })?;
+    py.detach(|| checked(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL), error) }))?;
     Ok(())
 }
 
@@ -171,16 +171,17 @@ fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
 
 /// Whether a phase will receive nothing more.
 #[pyfunction]
-fn is_phase_complete(session: i64, phase: u32) -> PyResult<bool> {
+fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
     // SAFETY: as above.
-    Ok(checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) })? == 1)
+    let asked = || checked(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
+    Ok(py.detach(asked)? == 1)
 }
 
 /// Drops a phase's data, or that of all phases up to it.
 #[pyfunction]
-fn clear(session: i64, phase: u32, up_to: bool) -> PyResult<()> {
+fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> {
     // SAFETY: as above.
-    checked(|error| unsafe { (table().clear)(session, phase, up_to, error) })?;
+    py.detach(|| checked(|error| unsafe { (table().clear)(session, phase, up_to, error) }))?;
     Ok(())
 }
 

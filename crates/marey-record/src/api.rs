@@ -4,6 +4,7 @@ use crate::control::CONTROL;
 use crate::detached::Detached;
 use crate::error::Error;
 use crate::local;
+pub use crate::local::Interface;
 use crate::losses;
 use crate::names;
 use crate::output::Format;
@@ -129,12 +130,13 @@ pub fn exit_operator(name: u32) -> u64 {
 }
 
 /// A call begins on this thread that launches something on a device. `correlation` is the number,
-/// not 0, under which the device's library will tell of it, `call` the name of the function.
+/// not 0, under which the device's library will tell of it, `call` the name of the function. A graph's
+/// launch is many kernels, perhaps.
 #[inline]
-pub fn launch_enter(correlation: u32, call: u32) {
+pub fn launch_enter(correlation: u32, call: u32, is_graph: bool) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.launch_enter(correlation, call, leaf));
+        local::event(|local| local.launch_enter(correlation, call, is_graph, leaf));
     }
 }
 
@@ -143,6 +145,22 @@ pub fn launch_enter(correlation: u32, call: u32) {
 pub fn launch_exit(correlation: u32, has_launched: bool) {
     if CONTROL.is_live() {
         local::event(|local| local.launch_exit(correlation, has_launched));
+    }
+}
+
+/// A call of CUDA begins on this thread, of which sessions that keep every event want to know;
+/// [`launch_enter`] is for those that launch.
+pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
+    if CONTROL.is_live() {
+        let leaf = python_leaf();
+        local::event(|local| local.call_enter(interface, correlation, call, leaf));
+    }
+}
+
+/// The call has returned.
+pub fn call_exit(interface: Interface, correlation: u32) {
+    if CONTROL.is_live() {
+        local::event(|local| local.call_exit(interface, correlation));
     }
 }
 

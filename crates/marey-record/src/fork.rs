@@ -10,13 +10,13 @@ use crate::worker::{self, Worker};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, MutexGuard, Once};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
 
 /// Threads of sources, which are gone meanwhile too. A child has none until it asks for them.
-static SOURCES: Mutex<Vec<&Worker>> = Mutex::new(Vec::new());
+static SOURCES: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// Our locks, from before the fork until after it.
@@ -69,13 +69,25 @@ extern "C" fn before() {
         return;
     }
     // They use the others.
-    let sources = lock(&SOURCES);
-    sources.iter().for_each(|source| source.pause());
+    let sources = pause_sources();
     WORKERS.into_iter().for_each(Worker::pause);
     let threads: Vec<_> = sources.iter().map(|source| source.hold()).collect();
     let workers = (sources, threads, WORKERS.map(Worker::hold));
-    let held: Box<dyn Any> = Box::new((workers, recorder::hold(), names::hold()));
+    let source = device::hold_source();
+    let held: Box<dyn Any> = Box::new((workers, source, recorder::hold(), names::hold()));
     HELD.with_borrow_mut(|slot| *slot = Some(held));
+}
+
+/// Stops the threads of sources. The list is free meanwhile: one of them may be about to start another.
+fn pause_sources() -> MutexGuard<'static, Vec<&'static Worker>> {
+    loop {
+        let known = lock(&SOURCES).clone();
+        known.iter().filter(|source| source.hears()).for_each(|source| source.pause());
+        let sources = lock(&SOURCES);
+        if !sources.iter().any(|source| source.hears()) {
+            return sources;
+        }
+    }
 }
 
 extern "C" fn after_in_parent() {

@@ -63,6 +63,8 @@ mod merged;
 #[cfg(not(loom))]
 mod names;
 #[cfg(not(loom))]
+mod number_hash;
+#[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
 mod output;
@@ -100,6 +102,7 @@ mod writing;
 pub use self::{
     detached::Detached,
     error::Error,
+    number_hash::NumberHash,
     output::Format,
     session::{SessionId, SessionOptions},
     worker::{STOP, Worker},

@@ -18,8 +18,7 @@ impl<T> Published<T> {
     #[expect(unsafe_code, reason = "the value is reached through a published pointer")]
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: a non-null pointer came from `Box::into_raw` and was published whole. `take` is
-        // called by the owner when it uses the value no more, under the lock that all others hold
-        // here.
+        // called when the owner uses the value no more, under the lock that all others hold here.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
@@ -30,7 +29,8 @@ impl<T> Published<T> {
         self.get()
     }
 
-    /// Takes the value away. The owner's call, or of whoever holds the last reference.
+    /// Takes the value away. The owner's call, or that of somebody who holds the lock when the owner
+    /// is over.
     #[expect(unsafe_code, reason = "takes back the box that `make` gave away")]
     pub(crate) fn take(&self) -> Option<Box<T>> {
         let pointer = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);

@@ -200,10 +200,16 @@ impl ThreadTree {
         self.log.take()
     }
 
-    /// What the thread has launched, if it ever launched anything. It stays as long as the tree does.
+    /// What the thread has launched, if it ever launched anything. Only for the owner, and under the
+    /// devices' lock.
     #[inline(always)]
     pub(crate) fn launches(&self) -> Option<&Launches> {
         self.launches.get()
+    }
+
+    /// Takes it away, when the owner is over.
+    pub(crate) fn take_launches(&self) -> Option<Box<Launches>> {
+        self.launches.take()
     }
 
     /// The owner's, made if there is none.

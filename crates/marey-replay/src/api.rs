@@ -1,6 +1,6 @@
 //! A call of the driver's or the runtime's as the profiler sees it: told before, told after, recorded.
 
-use crate::callback::{CallData, domain, is_enabled, tell};
+use crate::callback::{CallData, MOST, domain, tell_each};
 use crate::context::Context;
 use crate::ffi::Handle;
 use crate::record::{ApiRecord, ExternalRecord, kind};
@@ -124,14 +124,16 @@ pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i3
         },
     );
     let runtime = api.runtime.filter(|_| about.is_by_runtime);
-    let (runtime_data, driver_data) = (Cell::new(0_u64), Cell::new(0_u64));
+    // A word of each subscriber's own, for each of the two calls.
+    let (runtime_data, driver_data) =
+        ([const { Cell::new(0_u64) }; MOST], [const { Cell::new(0_u64) }; MOST]);
     let code = Cell::new(0);
-    let told =
-        |site: u32, domain: u32, (cbid, function): (u32, &'static CStr), data: &Cell<u64>| {
-            if !is_enabled(domain, cbid) {
-                return;
-            }
-            let data = CallData {
+    let told = |site: u32,
+                domain: u32,
+                (cbid, function): (u32, &'static CStr),
+                data: &[Cell<u64>; MOST]| {
+        tell_each(domain, cbid, |subscriber, tell| {
+            tell(&CallData {
                 site,
                 function: function.as_ptr(),
                 parameters: about.parameters,
@@ -139,11 +141,11 @@ pub(crate) fn call(api: &'static Api, about: About, body: impl FnOnce(u32) -> i3
                 symbol: about.symbol,
                 context: about.context,
                 context_id: about.context.get().map_or(0, |context| context.id),
-                data: data.as_ptr(),
+                data: data[subscriber].as_ptr(),
                 correlation,
-            };
-            tell(domain, cbid, &data);
-        };
+            });
+        });
+    };
     if let Some(runtime) = runtime {
         told(0, domain::RUNTIME, runtime, &runtime_data);
     }
@@ -179,7 +181,8 @@ fn record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, co
 
 /// An id of each kind comes before the record of the call that it is upon.
 fn record_externals(correlation: u32) {
-    if !activity::is_enabled(kind::EXTERNAL_CORRELATION) {
+    let wanting = activity::wanting(kind::EXTERNAL_CORRELATION);
+    if wanting.is_empty() {
         return;
     }
     for external in thread::externals() {
@@ -190,6 +193,6 @@ fn record_externals(correlation: u32) {
             correlation,
             reserved: 0,
         };
-        output::send(output::output(), record);
+        output::send_to(output::output(), wanting.only(external.client), record);
     }
 }

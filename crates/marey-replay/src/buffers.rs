@@ -1,30 +1,69 @@
-//! The profiler's buffers: asked for, filled and handed back by its two callbacks.
+//! The profilers' buffers: asked for, filled and handed back by the two functions of each.
 
 #![expect(unsafe_code, reason = "the memory and the functions are the profiler's")]
 
+use crate::activity::CLIENTS;
 use crate::ffi::Address;
-use crate::lock;
 use crate::thread::counts;
+use crate::{lock, thread};
+use std::ffi::c_void;
 use std::sync::Mutex;
 
 /// Asks for a buffer: where it is, its bytes, and how many records it may hold (0: as many as fit).
 pub(crate) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// Hands a buffer back: context, stream, buffer, its bytes, and those with records.
 pub(crate) type Complete = extern "C" fn(Address, u32, *mut u8, usize, usize);
+/// The same of a subscriber beside others, with more about it at the end.
+pub(crate) type ScopedRequest =
+    extern "C" fn(*mut *mut u8, *mut usize, *mut usize, &mut RequestInfo);
+/// The same.
+pub(crate) type ScopedComplete = extern "C" fn(*mut u8, usize, usize, &mut CompleteInfo);
 
-static CALLBACKS: Mutex<Option<(Request, Complete)>> = Mutex::new(None);
-
-/// The profiler's two functions, from now on; none once it is gone.
-pub(crate) fn register(callbacks: Option<(Request, Complete)>) {
-    *lock(&CALLBACKS) = callbacks;
+/// `CUpti_BufferCallbackRequestInfo`.
+#[repr(C)]
+pub(crate) struct RequestInfo {
+    size: usize,
 }
 
-pub(crate) fn is_registered() -> bool {
-    lock(&CALLBACKS).is_some()
+/// `CUpti_BufferCallbackCompleteInfo`.
+#[repr(C)]
+pub(crate) struct CompleteInfo {
+    size: usize,
+    thread: u64,
+    layouts: *const c_void,
+    layout_count: usize,
+}
+
+/// A client's two functions.
+#[derive(Clone, Copy)]
+pub(crate) enum Functions {
+    Process(Request, Complete),
+    Scoped(ScopedRequest, ScopedComplete),
+}
+
+static FUNCTIONS: Mutex<[Option<Functions>; CLIENTS]> = Mutex::new([None; CLIENTS]);
+
+/// The client's functions, from now on; none once it is gone.
+pub(crate) fn register(client: usize, functions: Option<Functions>) {
+    lock(&FUNCTIONS)[client] = functions;
+}
+
+/// Forgets all functions.
+pub(crate) fn unregister_all() {
+    *lock(&FUNCTIONS) = [None; CLIENTS];
+}
+
+pub(crate) fn is_registered(client: usize) -> bool {
+    lock(&FUNCTIONS)[client].is_some()
+}
+
+pub(crate) fn is_any_registered() -> bool {
+    lock(&FUNCTIONS).iter().any(Option::is_some)
 }
 
 /// A buffer of the profiler's.
 pub(crate) struct Buffer {
+    client: usize,
     start: *mut u8,
     size: usize,
     used: usize,
@@ -35,15 +74,22 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Asks the profiler for one that holds at least one record of this size; one that is too small goes
+    /// Asks a client for one that holds at least one record of this size; one that is too small goes
     /// back as it is.
-    pub(crate) fn request(least: usize) -> Option<Self> {
-        let (request, _) = (*lock(&CALLBACKS))?;
+    pub(crate) fn request(client: usize, least: usize) -> Option<Self> {
+        let functions = lock(&FUNCTIONS)[client]?;
         let (mut start, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
-        request(&raw mut start, &raw mut size, &raw mut most);
+        let answers = (&raw mut start, &raw mut size, &raw mut most);
+        match functions {
+            Functions::Process(request, _) => request(answers.0, answers.1, answers.2),
+            Functions::Scoped(request, _) => {
+                let mut info = RequestInfo { size: size_of::<RequestInfo>() };
+                request(answers.0, answers.1, answers.2, &mut info);
+            }
+        }
         counts().buffers_requested.add(1);
         let room = if most == 0 { usize::MAX } else { most };
-        let buffer = (!start.is_null()).then_some(Self { start, size, used: 0, room })?;
+        let buffer = (!start.is_null()).then_some(Self { client, start, size, used: 0, room })?;
         if size < least {
             buffer.complete();
             return None;
@@ -72,9 +118,21 @@ impl Buffer {
 
     /// Hands it back. No lock of ours is held meanwhile, since the profiler calls us from there.
     pub(crate) fn complete(self) {
-        let Some((_, complete)) = *lock(&CALLBACKS) else { return };
+        let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
         counts().buffers_completed.add(1);
-        complete(std::ptr::null_mut(), 0, self.start, self.size, self.used);
+        let (start, size, used) = (self.start, self.size, self.used);
+        match functions {
+            Functions::Process(_, complete) => complete(std::ptr::null_mut(), 0, start, size, used),
+            Functions::Scoped(_, complete) => {
+                let mut info = CompleteInfo {
+                    size: size_of::<CompleteInfo>(),
+                    thread: thread::id().into(),
+                    layouts: std::ptr::null(),
+                    layout_count: 0,
+                };
+                complete(start, size, used, &mut info);
+            }
+        }
     }
 }
 

@@ -1,13 +1,15 @@
-//! The one subscriber, and what it is told.
+//! The subscribers, and what they are told.
 
 #![expect(unsafe_code, reason = "the subscriber is a function of the profiler's")]
 
 use crate::context::Context;
 use crate::ffi::{Address, Handle};
 use crate::graph::{Executable, Graph, Node};
+use crate::lock;
 use crate::thread::counts;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// What callbacks are about: `CUpti_CallbackDomain`.
 pub(crate) mod domain {
@@ -41,78 +43,171 @@ const WORDS: usize = 20;
 /// The profiler's function: its own pointer, domain, callback id, what happened.
 pub(crate) type Callback = extern "C" fn(Address, u32, u32, *const c_void);
 
-static CALLBACK: AtomicUsize = AtomicUsize::new(0);
-static USER_DATA: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-static ENABLED: [[AtomicU64; WORDS]; DOMAINS] =
-    [const { [const { AtomicU64::new(0) }; WORDS] }; DOMAINS];
+/// Subscribers at a time.
+pub(crate) const MOST: usize = 4;
 
-/// What the profiler gets to name its subscription by.
-pub(crate) struct Subscriber;
-pub(crate) static SUBSCRIBER: Subscriber = Subscriber;
+/// Who is told. What the profiler gets to name its subscription by is the address of one.
+pub(crate) struct Subscriber {
+    callback: AtomicUsize,
+    user_data: AtomicPtr<c_void>,
+    enabled: [[AtomicU64; WORDS]; DOMAINS],
+    is_beside_others: AtomicBool,
+    /// What others are told of it.
+    name: Mutex<String>,
+}
 
-/// Takes a subscriber, if there is none yet.
-pub(crate) fn subscribe(callback: Callback, user_data: Address) -> bool {
-    if CALLBACK.load(Ordering::Acquire) != 0 {
-        return false;
+static SUBSCRIBERS: [Subscriber; MOST] = [const { Subscriber::new() }; MOST];
+
+/// No subscriber stands at or behind this one.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// Held while subscribers come.
+static DOOR: Mutex<()> = Mutex::new(());
+
+/// Takes a subscriber, unless there is one and both do not bear others: then the name of that one.
+pub(crate) fn subscribe(
+    callback: Callback,
+    user_data: Address,
+    name: &str,
+    is_beside_others: bool,
+) -> Result<&'static Subscriber, String> {
+    let _door = lock(&DOOR);
+    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_there());
+    let bears = |other: &Subscriber| is_beside_others && other.is_beside_others();
+    if let Some(other) = first.filter(|other| !bears(other)) {
+        return Err(lock(&other.name).clone());
     }
-    USER_DATA.store(user_data, Ordering::Release);
-    let callback = callback as *const () as usize;
-    CALLBACK.compare_exchange(0, callback, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    let free = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_there());
+    let Some(free) = free else { return Err(String::new()) };
+    let subscriber = &SUBSCRIBERS[free];
+    name.clone_into(&mut lock(&subscriber.name));
+    subscriber.user_data.store(user_data, Ordering::Release);
+    subscriber.is_beside_others.store(is_beside_others, Ordering::Release);
+    subscriber.callback.store(callback as *const () as usize, Ordering::Release);
+    END.fetch_max(free + 1, Ordering::AcqRel);
+    Ok(subscriber)
 }
 
-/// Lets the subscriber go; whether there was one.
-pub(crate) fn unsubscribe() -> bool {
-    for domain in 0..DOMAINS as u32 {
-        enable_domain(domain, false);
-    }
-    CALLBACK.swap(0, Ordering::AcqRel) != 0
+/// The name of the first subscriber.
+pub(crate) fn first_name() -> Option<String> {
+    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_there());
+    first.map(|first| lock(&first.name).clone())
 }
 
-/// Whether the callback is known, and from now on made or not.
-pub(crate) fn enable(domain: u32, cbid: u32, is_enabled: bool) -> bool {
-    let word = ENABLED.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
-    let Some(word) = word else { return false };
-    let bit = 1 << (cbid % 64);
-    if is_enabled {
-        word.fetch_or(bit, Ordering::Release);
-    } else {
-        word.fetch_and(!bit, Ordering::Release);
-    }
-    true
+/// Whether any subscriber is one beside others.
+pub(crate) fn is_any_beside_others() -> bool {
+    subscribers().any(|subscriber| subscriber.is_there() && subscriber.is_beside_others())
 }
 
-/// As [`enable`], for a whole domain.
-pub(crate) fn enable_domain(domain: u32, is_enabled: bool) -> bool {
-    let Some(words) = ENABLED.get(domain as usize) else { return false };
-    for word in words {
-        word.store(if is_enabled { u64::MAX } else { 0 }, Ordering::Release);
-    }
-    true
-}
-
-/// As [`enable_domain`], for all of them.
-pub(crate) fn enable_all(is_enabled: bool) {
-    for domain in 1..DOMAINS as u32 {
-        enable_domain(domain, is_enabled);
+/// Lets all subscribers go.
+pub(crate) fn unsubscribe_all() {
+    for subscriber in &SUBSCRIBERS {
+        subscriber.leave();
     }
 }
 
-pub(crate) fn is_enabled(domain: u32, cbid: u32) -> bool {
-    let word = ENABLED.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
-    word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (cbid % 64)) != 0)
+fn subscribers() -> impl Iterator<Item = &'static Subscriber> {
+    SUBSCRIBERS[..END.load(Ordering::Acquire)].iter()
 }
 
-/// Tells the subscriber, if it wants to know.
+/// Tells those who want to know.
 #[inline]
 pub(crate) fn tell<T>(domain: u32, cbid: u32, what: &T) {
-    let callback = CALLBACK.load(Ordering::Acquire);
-    if callback == 0 || !is_enabled(domain, cbid) {
-        return;
+    tell_each(domain, cbid, |_, tell| tell(what));
+}
+
+/// The same, of what differs by the number of the subscriber.
+#[inline]
+pub(crate) fn tell_each<T>(domain: u32, cbid: u32, each: impl Fn(usize, &dyn Fn(&T))) {
+    for (number, subscriber) in subscribers().enumerate() {
+        if subscriber.is_enabled(domain, cbid) {
+            each(number, &|what| subscriber.call(domain, cbid, what));
+        }
     }
-    counts().callbacks.add(1);
-    // SAFETY: only `subscribe` stores here, and it stores a function of this type.
-    let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
-    callback(USER_DATA.load(Ordering::Acquire), domain, cbid, std::ptr::from_ref(what).cast());
+}
+
+impl Subscriber {
+    const fn new() -> Self {
+        Self {
+            callback: AtomicUsize::new(0),
+            user_data: AtomicPtr::new(std::ptr::null_mut()),
+            enabled: [const { [const { AtomicU64::new(0) }; WORDS] }; DOMAINS],
+            is_beside_others: AtomicBool::new(false),
+            name: Mutex::new(String::new()),
+        }
+    }
+
+    /// Its number, below [`MOST`].
+    pub(crate) fn number(&'static self) -> usize {
+        let own = std::ptr::from_ref(self);
+        SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(own, subscriber)).unwrap_or_default()
+    }
+
+    /// Whether it has subscribed.
+    pub(crate) fn is_there(&self) -> bool {
+        self.callback.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether it bears others.
+    pub(crate) fn is_beside_others(&self) -> bool {
+        self.is_beside_others.load(Ordering::Acquire)
+    }
+
+    /// Lets it go; whether it was there.
+    pub(crate) fn leave(&self) -> bool {
+        self.enable_all(false);
+        self.callback.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Whether the callback is known, and from now on made or not.
+    pub(crate) fn enable(&self, domain: u32, cbid: u32, is_enabled: bool) -> bool {
+        let word =
+            self.enabled.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
+        let Some(word) = word else { return false };
+        let bit = 1 << (cbid % 64);
+        if is_enabled {
+            word.fetch_or(bit, Ordering::Release);
+        } else {
+            word.fetch_and(!bit, Ordering::Release);
+        }
+        true
+    }
+
+    /// As [`Self::enable`], for a whole domain.
+    pub(crate) fn enable_domain(&self, domain: u32, is_enabled: bool) -> bool {
+        let Some(words) = self.enabled.get(domain as usize) else { return false };
+        for word in words {
+            word.store(if is_enabled { u64::MAX } else { 0 }, Ordering::Release);
+        }
+        true
+    }
+
+    /// As [`Self::enable_domain`], for all of them.
+    pub(crate) fn enable_all(&self, is_enabled: bool) {
+        for domain in 1..DOMAINS as u32 {
+            self.enable_domain(domain, is_enabled);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_enabled(&self, domain: u32, cbid: u32) -> bool {
+        let word =
+            self.enabled.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
+        word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (cbid % 64)) != 0)
+    }
+
+    #[inline]
+    fn call<T>(&self, domain: u32, cbid: u32, what: &T) {
+        let callback = self.callback.load(Ordering::Acquire);
+        if callback == 0 {
+            return;
+        }
+        counts().callbacks.add(1);
+        // SAFETY: only `subscribe` stores here, and it stores a function of this type.
+        let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
+        let user_data = self.user_data.load(Ordering::Acquire);
+        callback(user_data, domain, cbid, std::ptr::from_ref(what).cast());
+    }
 }
 
 /// A call of the driver's or the runtime's: `CUpti_CallbackData`.

@@ -1,6 +1,7 @@
 //! Contexts: one a device, the primary one, current on the threads that made it so.
 
 use crate::callback::{resource, tell_resource};
+use crate::cuda::start;
 use crate::device::Device;
 use crate::ffi::Handle;
 use crate::lock;
@@ -77,8 +78,11 @@ pub(crate) fn current_or_first() -> &'static Context {
 /// Makes a device's context current where none is, as the runtime does before it calls the driver.
 #[inline]
 pub(crate) fn ensure_current(device: u32) {
-    if !HAS_CURRENT.replace(true) && current().get().is_none() {
-        set_current(of_device(device));
+    if !HAS_CURRENT.replace(true) {
+        start::start();
+        if current().get().is_none() {
+            set_current(of_device(device));
+        }
     }
 }
 

@@ -65,6 +65,9 @@
 //! }
 //! ```
 //!
+//! The driver is started by `cuInit` or by the first thing that is played, and loads what
+//! `CUDA_INJECTION64_PATH` names then, as NVIDIA's does.
+//!
 //! # Control
 //!
 //! `replay_load`, `replay_error`, `replay_run`, `replay_play`, `replay_launch`, `replay_flush`,

@@ -1,5 +1,6 @@
 //! From what devices do to the profiler's buffers: what is dropped, held back or turned round on the way.
 
+use crate::activity::{self, CLIENTS, Clients};
 use crate::buffers::{Buffer, Buffers, Flush, Put};
 use crate::record::{KernelRecord, Record, Version};
 use crate::{clock, lock, settings, worker};
@@ -40,9 +41,9 @@ pub(crate) struct Output {
     to_drop: u64,
     written: u64,
     order: Order,
-    kept: Vec<Vec<u8>>,
+    kept: Vec<(Clients, Vec<u8>)>,
     unfinished: Vec<KernelRecord>,
-    buffers: Buffers,
+    buffers: [Buffers; CLIENTS],
     pub(crate) staging: worker::Staging,
 }
 
@@ -53,12 +54,12 @@ static OUTPUT: Mutex<Output> = Mutex::new(Output {
     order: Order::AsTheyCome,
     kept: Vec::new(),
     unfinished: Vec::new(),
-    buffers: Buffers::new(),
+    buffers: [const { Buffers::new() }; CLIENTS],
     staging: worker::Staging::new(),
 });
 
-/// Records that were lost, since the profiler last asked and ever.
-static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// Records that were lost, since each client last asked and ever.
+static DROPPED: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
 static DROPPED_EVER: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn output() -> MutexGuard<'static, Output> {
@@ -75,14 +76,16 @@ pub(crate) fn reset() {
     output.kept.clear();
     output.unfinished.clear();
     drop(output);
-    DROPPED.store(0, Relaxed);
+    for dropped in &DROPPED {
+        dropped.store(0, Relaxed);
+    }
     DROPPED_EVER.store(0, Relaxed);
 }
 
-/// Forgets the buffers of a profiler that is gone.
+/// Forgets the buffers of profilers that are gone.
 pub(crate) fn forget_buffers() {
     let mut output = output();
-    output.buffers.forget();
+    output.buffers.iter_mut().for_each(Buffers::forget);
     output.kept.clear();
     output.unfinished.clear();
 }
@@ -97,13 +100,13 @@ pub(crate) fn dropped_ever() -> u64 {
     DROPPED_EVER.load(Relaxed)
 }
 
-/// Records that were lost since this was last asked.
-pub(crate) fn take_dropped() -> u64 {
-    DROPPED.swap(0, Relaxed)
+/// Records that a client has lost since it last asked.
+pub(crate) fn take_dropped(client: usize) -> u64 {
+    DROPPED[client].swap(0, Relaxed)
 }
 
-fn drop_record() {
-    DROPPED.fetch_add(1, Relaxed);
+fn drop_record(client: usize) {
+    DROPPED[client].fetch_add(1, Relaxed);
     DROPPED_EVER.fetch_add(1, Relaxed);
 }
 
@@ -139,10 +142,10 @@ impl Output {
         &mut self.lanes[(device as usize * LANES_A_DEVICE + lane) % LANES]
     }
 
-    /// Puts a record into the buffer at hand.
+    /// Puts a record into the client's buffer at hand.
     #[inline]
-    pub(crate) fn put(&mut self, record: &[u8]) -> Put {
-        let put = self.buffers.put(record);
+    pub(crate) fn put(&mut self, client: usize, record: &[u8]) -> Put {
+        let put = self.buffers[client].put(record);
         self.written += u64::from(matches!(put, Put::Written));
         put
     }
@@ -165,40 +168,58 @@ pub(crate) fn set_order(order: Order) {
     write_all(&kept);
 }
 
-/// Sends a record on its way. The lock goes with it, because the profiler may be called.
+/// Sends a record on its way to all who want it. The lock goes with it, because profilers may be called.
 #[inline]
-pub(crate) fn send<R: Record>(mut output: MutexGuard<'_, Output>, record: R) {
+pub(crate) fn send<R: Record>(output: MutexGuard<'_, Output>, record: R) {
+    let clients = activity::wanting(record.kind());
+    send_to(output, clients, record);
+}
+
+/// Sends a record on its way to these.
+#[inline]
+pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Clients, record: R) {
     let bytes = record.bytes(settings::version());
     if output.to_drop > 0 {
         output.to_drop -= 1;
-        drop_record();
+        clients.numbers().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
-        output.kept.push(bytes.to_vec());
+        output.kept.push((clients, bytes.to_vec()));
         if output.kept.len() >= window {
             let kept = take_kept(&mut output);
             drop(output);
             write_all(&kept);
         }
     } else {
-        hand_on(output, bytes);
+        hand_on(output, clients, bytes);
     }
 }
 
-/// Gives a record to the worker, or to the profiler.
+/// Gives a record to the worker, or to the profilers.
 #[inline]
-fn hand_on(mut output: MutexGuard<'_, Output>, bytes: &[u8]) {
+fn hand_on(output: MutexGuard<'_, Output>, clients: Clients, bytes: &[u8]) {
     if settings::is_delivered_by_worker() {
-        worker::stage(output, bytes);
+        worker::stage(output, clients, bytes);
     } else {
-        let put = output.put(bytes);
-        drop(output);
+        write(output, clients, bytes);
+    }
+}
+
+/// Writes a record to the buffers of these.
+#[inline]
+pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, bytes: &[u8]) {
+    let mut held = Some(output);
+    for client in clients.numbers() {
+        let put = match held.take() {
+            Some(mut output) => output.put(client, bytes),
+            None => self::output().put(client, bytes),
+        };
         if !matches!(put, Put::Written) {
-            settle(put, bytes);
+            settle(client, put, bytes);
         }
     }
 }
 
-fn take_kept(output: &mut Output) -> Vec<Vec<u8>> {
+fn take_kept(output: &mut Output) -> Vec<(Clients, Vec<u8>)> {
     let mut kept = std::mem::take(&mut output.kept);
     match output.order {
         Order::Reversed { .. } => kept.reverse(),
@@ -208,24 +229,24 @@ fn take_kept(output: &mut Output) -> Vec<Vec<u8>> {
     kept
 }
 
-fn write_all(records: &[Vec<u8>]) {
-    for bytes in records {
-        hand_on(output(), bytes);
+fn write_all(records: &[(Clients, Vec<u8>)]) {
+    for (clients, bytes) in records {
+        hand_on(output(), *clients, bytes);
     }
 }
 
 /// Sees to it that a record is written, or counted as lost.
-pub(crate) fn settle(mut put: Put, bytes: &[u8]) {
+fn settle(client: usize, mut put: Put, bytes: &[u8]) {
     loop {
         match put {
             Put::Written => return,
             Put::Full(buffer) => buffer.complete(),
-            Put::Missing => match Buffer::request(bytes.len()) {
-                Some(buffer) => output().buffers.add(buffer),
-                None => return drop_record(),
+            Put::Missing => match Buffer::request(client, bytes.len()) {
+                Some(buffer) => output().buffers[client].add(buffer),
+                None => return drop_record(client),
             },
         }
-        put = output().put(bytes);
+        put = output().put(client, bytes);
     }
 }
 
@@ -236,7 +257,11 @@ pub(crate) fn flush(flush: Flush) {
     if flush == Flush::Forced {
         let version = settings::version();
         let unfinished = std::mem::take(&mut output.unfinished);
-        records.extend(unfinished.iter().map(|kernel| kernel.bytes(version).to_vec()));
+        records.extend(
+            unfinished
+                .iter()
+                .map(|kernel| (activity::wanting(kernel.kind), kernel.bytes(version).to_vec())),
+        );
     }
     drop(output);
     write_all(&records);
@@ -247,9 +272,16 @@ pub(crate) fn flush(flush: Flush) {
     }
 }
 
-/// Hands the buffers back.
+/// Hands all buffers back.
 pub(crate) fn hand_back(flush: Flush) {
-    let buffers = output().buffers.take(flush);
+    for client in 0..CLIENTS {
+        hand_back_to(client, flush);
+    }
+}
+
+/// Hands a client's buffers back.
+pub(crate) fn hand_back_to(client: usize, flush: Flush) {
+    let buffers = output().buffers[client].take(flush);
     buffers.into_iter().for_each(Buffer::complete);
 }
 

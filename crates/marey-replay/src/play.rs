@@ -1,5 +1,6 @@
 //! Plays a script.
 
+use crate::activity::PROCESS;
 use crate::api::{self, About, Api};
 use crate::buffers::Flush;
 use crate::context::{self, Context};
@@ -61,7 +62,7 @@ fn play_one(act: &Act) {
             }
         }
         Act::PushExternal(external) => thread::push_external(*external),
-        Act::PopExternal { kind } => drop(thread::pop_external(*kind)),
+        Act::PopExternal { kind } => drop(thread::pop_external(PROCESS, *kind)),
         Act::Capture { graph, operations, at } => capture(graph, operations, *at),
         Act::Instantiate { graph, at } => {
             instantiate(graph, *at);

@@ -74,6 +74,8 @@ fn read_id() -> u32 {
 /// An id that the program has put upon its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct External {
+    /// The client that is to be told.
+    pub client: usize,
     pub kind: u32,
     pub id: u64,
 }
@@ -83,20 +85,23 @@ pub(crate) fn push_external(external: External) {
     EXTERNAL.with_borrow_mut(|ids| ids.push(external));
 }
 
-/// Takes the last id of this kind away.
-pub(crate) fn pop_external(kind: u32) -> Option<u64> {
+/// Takes the client's last id of this kind away.
+pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
     EXTERNAL.with_borrow_mut(|ids| {
-        let last = ids.iter().rposition(|external| external.kind == kind)?;
+        let is_meant = |external: &External| (external.client, external.kind) == (client, kind);
+        let last = ids.iter().rposition(is_meant)?;
         Some(ids.remove(last).id)
     })
 }
 
-/// The last id of each kind.
+/// Each client's last id of each kind.
 pub(crate) fn externals() -> Vec<External> {
     EXTERNAL.with_borrow(|ids| {
         let mut last: Vec<External> = Vec::new();
         for external in ids.iter().rev() {
-            if last.iter().all(|known| known.kind != external.kind) {
+            let is_same =
+                |known: &External| (known.client, known.kind) == (external.client, external.kind);
+            if !last.iter().any(is_same) {
                 last.push(*external);
             }
         }

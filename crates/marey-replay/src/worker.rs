@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "pthread_atfork and atexit")]
 
+use crate::activity::Clients;
 use crate::buffers::Flush;
 use crate::output::{self, Output, output};
 use crate::{lock, settings};
@@ -18,6 +19,7 @@ const TOO_MANY: usize = 4 << 20;
 
 /// What is ready for the worker.
 pub(crate) struct Staging {
+    /// Each after a byte that says whose it is.
     records: Vec<u8>,
     flush: Option<Flush>,
     /// Flushes that were asked for, and that were made.
@@ -48,10 +50,11 @@ pub(crate) fn set_period(millis: u32) {
 }
 
 /// Leaves a record to the worker, and waits where it cannot keep up.
-pub(crate) fn stage(mut output: MutexGuard<'_, Output>, record: &[u8]) {
+pub(crate) fn stage(mut output: MutexGuard<'_, Output>, clients: Clients, record: &[u8]) {
     while output.staging.records.len() > TOO_MANY && !IS_WORKER.get() {
         output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
+    output.staging.records.push(clients.0);
     output.staging.records.extend_from_slice(record);
     if output.staging.records.len() > ENOUGH {
         WORK.notify_one();
@@ -170,9 +173,10 @@ fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> 
 
 fn deliver(mut records: &[u8], flush: Option<Flush>) {
     let version = settings::version();
-    while let Some((record, rest)) = output::split_record(records, version) {
-        let put = output().put(record);
-        output::settle(put, record);
+    while let Some((clients, bytes)) = records.split_first()
+        && let Some((record, rest)) = output::split_record(bytes, version)
+    {
+        output::write(output(), Clients(*clients), record);
         records = rest;
     }
     if let Some(flush) = flush {

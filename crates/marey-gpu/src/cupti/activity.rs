@@ -5,11 +5,12 @@ use super::abi::layout::{
     external_correlation, kernel, memcpy, memcpy_peer, memset, overhead, synchronization,
 };
 use super::abi::record::{Field, Record};
+use super::callback;
 use super::clock::Clock;
 use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::api;
 use marey_record::device::{Activity, Batch};
+use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 
 /// Reads records.
@@ -21,7 +22,7 @@ pub(super) struct ActivityReader {
     own_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
     /// Numbers that the program pushed, by the correlation number of the call around which it did.
-    external: HashMap<u32, u64>,
+    external: HashMap<u32, u64, NumberHash>,
 }
 
 /// Such numbers that wait for what they are of.
@@ -53,7 +54,7 @@ impl ActivityReader {
             names: Names::default(),
             own_names: HashMap::new(),
             details: Vec::new(),
-            external: HashMap::new(),
+            external: HashMap::default(),
         }
     }
 
@@ -198,6 +199,10 @@ impl ActivityReader {
 
     fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
         let what = record.read_u32(synchronization::TYPE).unwrap_or(0);
+        let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
+        if callback::is_own_wait(correlation) {
+            return Read::Taken;
+        }
         self.details.clear();
         self.word(Detail::Context, record.read_u32(synchronization::CONTEXT_ID));
         self.word(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
@@ -210,7 +215,7 @@ impl ActivityReader {
             start_ticks: 0,
             duration_nanos: 0,
             bytes: 0,
-            correlation: record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0),
+            correlation,
             graph_node: 0,
             details: &self.details,
         };
@@ -236,7 +241,7 @@ impl ActivityReader {
         add_with_times(record, overhead::START, overhead::END, activity, clock, batch)
     }
 
-    fn external(&mut self, record: Record) -> Read {
+    pub(super) fn external(&mut self, record: Record) -> Read {
         let correlation = record.read_u32(external_correlation::CORRELATION_ID);
         let id = record.read_u64(external_correlation::EXTERNAL_ID);
         if self.external.len() >= MOST_EXTERNAL {

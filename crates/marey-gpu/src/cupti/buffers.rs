@@ -110,6 +110,11 @@ pub(super) fn free() {
     buffers.free = Vec::new();
 }
 
+/// Holds the lock over a fork.
+pub(super) fn hold() -> impl Sized + use<> {
+    buffers()
+}
+
 /// In the child of a fork.
 pub(super) fn begin_child() {
     // The library's buffers are the parent's, and it writes to none here.

@@ -8,39 +8,70 @@ use super::abi::constants::{domain, resource, site};
 use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
+use marey_record::api::Interface;
 use marey_record::{api, device};
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The functions by which nodes of graphs get their numbers.
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
 
-/// Calls of the driver that callbacks come for.
+/// Calls of an interface.
 const MOST_CALLS: usize = 1024;
 
-/// The recorder's numbers of their names, by their numbers.
-static CALL_NAMES: [AtomicU32; MOST_CALLS] = [const { AtomicU32::new(0) }; MOST_CALLS];
+/// Calls by their numbers: one interface.
+type Calls<T> = [T; MOST_CALLS];
 
-/// The context that launched last: mostly there is only one.
-static LAST_CONTEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The recorder's numbers of their names, of the driver's and the runtime's.
+static CALL_NAMES: [Calls<AtomicU32>; 2] = [const { [const { AtomicU32::new(0) }; MOST_CALLS] }; 2];
+
+/// Contexts that are known, by some bits of their addresses: what several devices have in turn costs no
+/// lock.
+static KNOWN_CONTEXTS: [AtomicPtr<c_void>; KNOWN] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN];
+const KNOWN: usize = 64;
 
 /// Contexts that have launched something, by their addresses.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// What a call does, by its number: one of the numbers below.
-static CALL_KINDS: [AtomicU8; MOST_CALLS] = [const { AtomicU8::new(LAUNCHES) }; MOST_CALLS];
-const LAUNCHES: u8 = 0;
-const BEGINS_CAPTURE: u8 = 1;
-const ENDS_CAPTURE: u8 = 2;
+/// What a call of the driver does, by its number: one of the numbers below.
+static CALL_KINDS: Calls<AtomicU8> = [const { AtomicU8::new(PLAIN) }; MOST_CALLS];
+/// Nothing that devices tell of.
+const PLAIN: u8 = 0;
+const LAUNCHES: u8 = 1;
+const BEGINS_CAPTURE: u8 = 2;
+const ENDS_CAPTURE: u8 = 3;
+/// Waits for a device, of which the device tells; we make such calls ourselves.
+const WAITS: u8 = 4;
+const LAUNCHES_GRAPH: u8 = 5;
+
+thread_local! {
+    /// Whether the calls of this thread are ours, and not the program's.
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether every call of the driver, and of the runtime, is kept.
+static ARE_CALLS_KEPT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 /// Streams that are being captured.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says which library the callbacks are of.
+/// Says which library the callbacks are of, before any come.
 pub(super) fn prepare(functions: &Functions) {
+    // A capture that went on when we last listened may have ended while nobody did.
+    CAPTURES.store(0, Ordering::Relaxed);
     FUNCTIONS.get_or_init(|| *functions);
-    let kinds = [(driver::BEGIN_CAPTURES, BEGINS_CAPTURE), (driver::END_CAPTURES, ENDS_CAPTURE)];
+    let kinds = [
+        (driver::LAUNCHES, LAUNCHES),
+        (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
+        (driver::COPIES, LAUNCHES),
+        (driver::SETS, LAUNCHES),
+        (driver::WAITS, WAITS),
+        (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
+        (driver::END_CAPTURES, ENDS_CAPTURE),
+    ];
     for (calls, kind) in kinds {
         for call in calls.calls {
             if let Some(known) = CALL_KINDS.get(call.id as usize) {
@@ -48,6 +79,52 @@ pub(super) fn prepare(functions: &Functions) {
             }
         }
     }
+}
+
+/// Waits of ours that records will tell of, by their correlation numbers.
+static OWN_WAITS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// So many of them are remembered: those of a few flushes, whose records come at once.
+const MOST_OWN_WAITS: usize = 64;
+
+/// Whether a record of a wait is of one of ours.
+pub(super) fn is_own_wait(correlation: u32) -> bool {
+    OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner).contains(&correlation)
+}
+
+/// Whether a call is one of ours. Records of our waits will come.
+fn is_ours(does: u8, data: Record) -> bool {
+    let is_ours = IS_OURS.try_with(Cell::get).unwrap_or(false);
+    if is_ours
+        && does == WAITS
+        && let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID)
+    {
+        let mut waits = OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.len() == MOST_OWN_WAITS {
+            waits.remove(0);
+        }
+        waits.push(correlation);
+    }
+    is_ours
+}
+
+/// Whether every call of a domain is kept from now on.
+pub(super) fn keep_calls(of_domain: u32, is_kept: bool) {
+    if let Some(kept) = ARE_CALLS_KEPT.get(interface(of_domain)) {
+        kept.store(is_kept, Ordering::Relaxed);
+    }
+}
+
+/// Makes calls of CUDA that are not told as the program's.
+pub(super) fn ours(act: impl FnOnce()) {
+    IS_OURS.set(true);
+    act();
+    IS_OURS.set(false);
+}
+
+/// The place of a domain of calls in the tables.
+const fn interface(of_domain: u32) -> usize {
+    (of_domain - domain::DRIVER_API) as usize
 }
 
 /// The contexts that have launched something and still exist.
@@ -61,10 +138,18 @@ pub(super) fn is_capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) != 0
 }
 
+/// Holds the locks over a fork.
+pub(super) fn hold() -> impl Sized + use<> {
+    let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    (contexts, OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// In the child of a fork, which has no contexts.
 pub(super) fn begin_child() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    LAST_CONTEXT.store(std::ptr::null_mut(), Ordering::Relaxed);
+    for known in &KNOWN_CONTEXTS {
+        known.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
     CAPTURES.store(0, Ordering::Relaxed);
 }
 
@@ -85,7 +170,12 @@ pub(super) unsafe extern "C" fn callback(
     match of_domain {
         domain::DRIVER_API => {
             // SAFETY: data of a call has these bytes, and is the library's until we return.
-            call(cbid, unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) });
+            driver_call(cbid, unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) });
+        }
+        domain::RUNTIME_API => {
+            // SAFETY: as above.
+            let data = unsafe { record(data, callback_data::LAYOUT.structs[0].bytes) };
+            kept_call(domain::RUNTIME_API, cbid, data);
         }
         domain::RESOURCE => {
             // SAFETY: data of a resource has these bytes.
@@ -106,26 +196,57 @@ unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
     unsafe { Record::at(data.cast(), bytes, 0) }
 }
 
-/// One end of a call.
+/// One end of a call of the driver.
 #[inline]
-fn call(cbid: u32, data: Record) {
-    let does = CALL_KINDS.get(cbid as usize).map_or(LAUNCHES, |kind| kind.load(Ordering::Relaxed));
-    if does != LAUNCHES {
-        count_capture(does == BEGINS_CAPTURE, data);
-        return;
+fn driver_call(cbid: u32, data: Record) {
+    let does = CALL_KINDS.get(cbid as usize).map_or(PLAIN, |kind| kind.load(Ordering::Relaxed));
+    match does {
+        LAUNCHES => return launch(cbid, data, false),
+        LAUNCHES_GRAPH => return launch(cbid, data, true),
+        _ if is_ours(does, data) => return,
+        WAITS => return launch(cbid, data, false),
+        BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(does == BEGINS_CAPTURE, data),
+        _ => {}
     }
+    if ARE_CALLS_KEPT[interface(domain::DRIVER_API)].load(Ordering::Relaxed) {
+        kept_call(domain::DRIVER_API, cbid, data);
+    }
+}
+
+/// One end of a call that devices will tell of.
+#[inline]
+fn launch(cbid: u32, data: Record, is_graph: bool) {
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
             note_context(data);
-            let known =
-                CALL_NAMES.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
-            let name = if known == 0 { learn_name(cbid, data) } else { known };
-            api::launch_enter(correlation, name);
+            api::launch_enter(correlation, name(domain::DRIVER_API, cbid, data), is_graph);
         }
         Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
         _ => {}
     }
+}
+
+/// One end of a call that is kept because all are.
+fn kept_call(of_domain: u32, cbid: u32, data: Record) {
+    let interface = match of_domain {
+        domain::DRIVER_API => Interface::Driver,
+        _ => Interface::Runtime,
+    };
+    let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
+    match data.read_u32(callback_data::SITE) {
+        Some(site::ENTER) => api::call_enter(interface, correlation, name(of_domain, cbid, data)),
+        Some(site::EXIT) => api::call_exit(interface, correlation),
+        _ => {}
+    }
+}
+
+/// The recorder's number of a call's name.
+#[inline]
+fn name(of_domain: u32, cbid: u32, data: Record) -> u32 {
+    let names = &CALL_NAMES[interface(of_domain)];
+    let known = names.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
+    if known == 0 { learn_name(names, cbid, data) } else { known }
 }
 
 /// A call of the driver gives 0 where it succeeds.
@@ -139,12 +260,12 @@ fn has_succeeded(data: Record) -> bool {
 
 #[cold]
 #[expect(unsafe_code, reason = "the name is given by its address")]
-fn learn_name(cbid: u32, data: Record) -> u32 {
+fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
     let Some(address) = data.read_text(callback_data::FUNCTION_NAME) else { return 0 };
     // SAFETY: the library's own constant.
     let name = unsafe { CStr::from_ptr(address) };
     let number = api::intern(&name.to_string_lossy());
-    if let Some(known) = CALL_NAMES.get(cbid as usize) {
+    if let Some(known) = names.get(cbid as usize) {
         known.store(number, Ordering::Relaxed);
     }
     number
@@ -153,7 +274,7 @@ fn learn_name(cbid: u32, data: Record) -> u32 {
 #[inline]
 fn note_context(data: Record) {
     let Some(context) = address(data, callback_data::CONTEXT) else { return };
-    if context != LAST_CONTEXT.load(Ordering::Relaxed) {
+    if context != known_context(context).load(Ordering::Relaxed) {
         learn_context(context);
     }
 }
@@ -165,13 +286,21 @@ fn learn_context(context: CuContext) {
     if !contexts.contains(&known) {
         contexts.push(known);
     }
-    LAST_CONTEXT.store(context, Ordering::Relaxed);
+    known_context(context).store(context, Ordering::Relaxed);
+}
+
+/// Where a context is if it is known.
+#[inline(always)]
+fn known_context(context: CuContext) -> &'static AtomicPtr<c_void> {
+    /// Objects of a heap are no closer together.
+    const APART_LOG2: u32 = 6;
+    &KNOWN_CONTEXTS[(context.addr() >> APART_LOG2) % KNOWN]
 }
 
 fn forget_context(context: CuContext) {
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     contexts.retain(|&known| known != context.addr());
-    LAST_CONTEXT.store(std::ptr::null_mut(), Ordering::Relaxed);
+    known_context(context).store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
 /// Something happened to a context or to a graph.
@@ -221,16 +350,18 @@ fn address(data: Record, field: Field) -> Option<*mut c_void> {
     data.read_text(field).map(|address| address.cast_mut().cast())
 }
 
-/// A capture of a stream begins or ends, unless the call fails.
+/// A capture of a stream begins or ends.
 #[cold]
 fn count_capture(begins: bool, data: Record) {
-    if data.read_u32(callback_data::SITE) != Some(site::EXIT) || !has_succeeded(data) {
+    if data.read_u32(callback_data::SITE) != Some(site::EXIT) {
         return;
     }
     if begins {
-        CAPTURES.fetch_add(1, Ordering::Relaxed);
-    } else if is_capturing() {
-        // One that began before we listened was not counted.
-        CAPTURES.fetch_sub(1, Ordering::Relaxed);
+        CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
+        return;
     }
+    // A call that fails ends the capture, too. One that began before we listened was not counted.
+    let ended = CAPTURES
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
+    ended.unwrap_or(0);
 }

@@ -66,7 +66,7 @@ macro_rules! functions {
         optional { $(
             $(#[$maybe_doc:meta])*
             $maybe:ident = $maybe_symbol:literal ($($maybe_arg:ident: $maybe_type:ty),*);
-        )+ }
+        )* }
     ) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ macro_rules! functions {
             $(
                 $(#[$maybe_doc])*
                 pub $maybe: Option<unsafe extern "C" fn($($maybe_arg: $maybe_type),*) -> $result>,
-            )+
+            )*
         }
 
         impl $table {
@@ -107,7 +107,7 @@ macro_rules! functions {
                             *mut std::ffi::c_void,
                             unsafe extern "C" fn($($maybe_type),*) -> $result,
                         >(address)
-                    }),)+
+                    }),)*
                 })
             }
         }

@@ -1,7 +1,9 @@
 //! The functions of CUPTI that we call, and those of ours that it calls.
 
 use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
 
+use super::abi::layout::subscriber_params;
 use super::dl::functions;
 
 /// The handle of a subscriber.
@@ -28,6 +30,76 @@ pub type BufferCompleted = unsafe extern "C" fn(
     size: usize,
     valid_size: usize,
 );
+
+/// What a subscriber beside others says and is told: laid out as in
+/// [`subscriber_params`](super::abi::layout::subscriber_params).
+#[repr(C)]
+#[derive(Debug)]
+pub struct SubscriberParams {
+    /// Bytes of this structure.
+    pub struct_size: usize,
+    /// What others are told of us.
+    pub name: *const c_char,
+    /// Where the name goes of who has subscribed before.
+    pub holder: *mut c_char,
+    /// Bytes there.
+    pub holder_bytes: usize,
+    /// Whether others may subscribe too.
+    pub allows_others: u8,
+    /// Nothing.
+    pub padding: [u8; 7],
+}
+
+const _: () = {
+    assert!(offset_of!(SubscriberParams, struct_size) == subscriber_params::STRUCT_SIZE.offset);
+    assert!(offset_of!(SubscriberParams, name) == subscriber_params::SUBSCRIBER_NAME.offset);
+    assert!(offset_of!(SubscriberParams, holder) == subscriber_params::OLD_SUBSCRIBER_NAME.offset);
+    assert!(
+        offset_of!(SubscriberParams, holder_bytes) == subscriber_params::OLD_SUBSCRIBER_SIZE.offset
+    );
+    assert!(
+        offset_of!(SubscriberParams, allows_others)
+            == subscriber_params::ALLOW_MULTIPLE_SUBSCRIBERS.offset
+    );
+    assert!(size_of::<SubscriberParams>() == subscriber_params::LAYOUT.structs[1].bytes);
+};
+
+/// As [`BufferRequested`], of a subscriber beside others. The last argument says nothing that we need.
+pub type ScopedBufferRequested = unsafe extern "C" fn(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    max_records: *mut usize,
+    info: *mut c_void,
+);
+
+/// As [`BufferCompleted`], of a subscriber beside others.
+pub type ScopedBufferCompleted =
+    unsafe extern "C" fn(buffer: *mut u8, size: usize, valid_size: usize, info: *mut c_void);
+
+functions! {
+    /// Calls that take the subscriber, where [`Functions`] have them for the process. So several tools
+    /// record at once; a process in which one uses these and another those gives 14 to the later.
+    pub struct ScopedFunctions -> u32;
+
+    needed {
+        /// Becomes a subscriber; 39 if there is one that bears no other.
+        subscribe = c"cuptiSubscribe_v2" (subscriber: *mut Subscriber, callback: Callback, userdata: *mut c_void, params: *mut SubscriberParams);
+        /// Says who gives and takes the subscriber's buffers.
+        activity_register_callbacks = c"cuptiActivityRegisterCallbacks_v2" (subscriber: Subscriber, requested: ScopedBufferRequested, completed: ScopedBufferCompleted);
+        /// Turns a kind of records on; a null configuration asks for whole records.
+        activity_enable = c"cuptiActivityEnable_v2" (subscriber: Subscriber, kind: u32, config: *mut c_void);
+        /// Turns a kind of records off.
+        activity_disable = c"cuptiActivityDisable_v2" (subscriber: Subscriber, kind: u32, config: *mut c_void);
+        /// Goes to the next record.
+        activity_get_next_record = c"cuptiActivityGetNextRecord_v2" (subscriber: Subscriber, buffer: *mut u8, valid_size: usize, record: *mut *mut u8);
+        /// How many records the subscriber lost since it last asked.
+        activity_get_num_dropped_records = c"cuptiActivityGetNumDroppedRecords_v2" (subscriber: Subscriber, context: CuContext, stream_id: u32, dropped: *mut usize);
+        /// The time by which the subscriber's records are stamped, in nanoseconds.
+        get_timestamp = c"cuptiGetTimestamp_v2" (subscriber: Subscriber, timestamp: *mut u64);
+    }
+
+    optional {}
+}
 
 functions! {
     /// Functions of a libcupti. Each gives a code of [`result`](super::abi::result).
@@ -71,8 +143,6 @@ functions! {
     }
 
     optional {
-        /// As `subscribe`, beside other subscribers; parameters as in [`subscriber_params`](super::abi::layout::subscriber_params).
-        subscribe_v2 = c"cuptiSubscribe_v2" (subscriber: *mut Subscriber, callback: Callback, userdata: *mut c_void, params: *mut c_void);
         /// Has buffers completed every so many milliseconds; 0 ends that.
         activity_flush_period = c"cuptiActivityFlushPeriod" (millis: u32);
         /// Has the hardware stamp kernels, on Blackwell and later.

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::abi::{OLDEST_API, cuda_major, result};
 use super::dl::{Loaded, file_of};
 use super::driver::Driver;
-use super::functions::Functions;
+use super::functions::{Functions, ScopedFunctions};
 use super::search::{Hints, Place, Source, major_in_name, places};
 use super::unavailable::Unavailable;
 
@@ -23,7 +23,12 @@ pub struct Library {
     pub api_version: u32,
     /// Its functions.
     pub functions: Functions,
+    /// Those for subscribers beside others, if it has them.
+    pub scoped: Option<ScopedFunctions>,
 }
+
+/// The first API version whose subscribers can record beside others: that of CUDA 13.3.
+const SCOPED_SINCE: u32 = 130_300;
 
 /// A libcupti that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +127,9 @@ fn examine(place: &Place, driver_major: Option<u32>) -> Option<Candidate> {
     let source = place.source;
     let examined = match driver_major {
         Some(driver) => load(place, driver).map(|one| (one.path, Some(one.api_version))),
-        None => load_functions(place).map(|(path, _)| (path, None)),
+        None => load_file(place)
+            .and_then(|file| functions_of(file, place))
+            .map(|(path, _)| (path, None)),
     };
     match examined {
         Ok((path, api_version)) => Some(Candidate { path, source, api_version, refusal: None }),
@@ -149,18 +156,19 @@ fn load(place: &Place, driver_major: u32) -> Result<Library, Refusal> {
     if let Some(major) = major_in_name(&place.path) {
         check_major(major, driver_major)?;
     }
-    let (path, functions) = load_functions(place)?;
+    let file = load_file(place)?;
+    let (path, functions) = functions_of(file, place)?;
     let api_version = version_of(&functions)?;
     if api_version < OLDEST_API {
         return Err(Refusal::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
-    Ok(Library { path, source: place.source, api_version, functions })
+    let scoped = ScopedFunctions::of(file).ok().filter(|_| api_version >= SCOPED_SINCE);
+    Ok(Library { path, source: place.source, api_version, functions, scoped })
 }
 
-fn load_functions(place: &Place) -> Result<(PathBuf, Functions), Refusal> {
-    let library = load_file(place)?;
-    let functions = Functions::of(library).map_err(Refusal::Incomplete)?;
+fn functions_of(file: Loaded, place: &Place) -> Result<(PathBuf, Functions), Refusal> {
+    let functions = Functions::of(file).map_err(Refusal::Incomplete)?;
     let path = file_of(functions.get_version as *const _);
     Ok((path.unwrap_or_else(|| place.path.clone()), functions))
 }

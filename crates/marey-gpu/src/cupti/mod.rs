@@ -13,13 +13,16 @@ mod callback;
 mod clock;
 #[cfg(test)]
 mod compiled;
+mod delivery;
 mod dl;
 pub mod driver;
 pub mod driver_error;
 pub mod functions;
+pub mod interfaces;
 pub mod library;
 mod names;
 mod reader;
 pub mod search;
 pub mod session;
+mod subscription;
 pub mod unavailable;

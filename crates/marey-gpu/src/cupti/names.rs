@@ -1,8 +1,11 @@
 //! The names of kernels, which records give by their address.
 
-use marey_record::api;
+use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
+
+/// Names that are remembered.
+const MOST_NAMES: usize = 1 << 16;
 
 /// Names that were met, by the address at which they stood.
 ///
@@ -10,7 +13,7 @@ use std::ffi::{CStr, c_char};
 /// address counts only if the text is still the same.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    known: HashMap<usize, (Box<CStr>, u32)>,
+    known: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
 impl Names {
@@ -30,6 +33,10 @@ impl Names {
 
     #[cold]
     fn learn(&mut self, address: usize, text: &CStr) -> u32 {
+        if self.known.len() >= MOST_NAMES {
+            // Modules that are loaded again and again stand elsewhere each time.
+            self.known.clear();
+        }
         let number = api::intern(&text.to_string_lossy());
         self.known.insert(address, (text.into(), number));
         number

@@ -1,10 +1,10 @@
 //! The decoder: from the library's buffers to the recorder, on a thread of its own or of whoever flushes.
 
+use super::abi::constants::kind;
 use super::activity::{ActivityReader, Read};
 use super::buffers::{self, Full};
 use super::clock::Clock;
-use super::library::Library;
-use super::{abi::result, functions::Functions};
+use super::subscription::Subscription;
 use marey_model::loss::LossCause;
 use marey_record::device::{Batch, Decoder};
 use marey_record::{STOP, Worker, api};
@@ -25,28 +25,46 @@ static READER: Mutex<Option<Reader>> = Mutex::new(None);
 /// What reading needs.
 #[derive(Debug)]
 struct Reader {
-    functions: Functions,
+    /// Whose records are read; `None` between two sessions.
+    subscription: Option<Subscription>,
     records: ActivityReader,
     decoder: Decoder,
     clock: Clock,
+    /// Whether the program's own numbers come too, maybe after what they are of.
+    expects_external: bool,
 }
 
 fn reader() -> MutexGuard<'static, Option<Reader>> {
     READER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gets ready to read what this library writes. Whether its clock can be read.
-pub(super) fn prepare(library: &Library) -> bool {
-    let functions = library.functions;
-    let Some(clock) = Clock::new(|| timestamp(&functions)) else { return false };
-    let records = ActivityReader::new(library.api_version);
-    reader().get_or_insert_with(|| Reader {
-        functions,
+/// Reads what is written for this subscription, from now on.
+pub(super) fn begin(subscription: Subscription, clock: Clock) {
+    let mut reader = reader();
+    let decoder = reader.take().map_or_else(Decoder::default, |before| before.decoder);
+    let records = ActivityReader::new(subscription.api_version());
+    *reader = Some(Reader {
+        subscription: Some(subscription),
         records,
-        decoder: Decoder::default(),
+        decoder,
         clock,
+        expects_external: false,
     });
-    true
+}
+
+/// From now on the program's own numbers come too.
+pub(super) fn expect_external() {
+    if let Some(reader) = reader().as_mut() {
+        reader.expects_external = true;
+    }
+}
+
+/// Reads what there is, and no more: the subscription ends.
+pub(super) fn end() {
+    read_all();
+    if let Some(reader) = reader().as_mut() {
+        reader.subscription = None;
+    }
 }
 
 fn run() {
@@ -59,13 +77,17 @@ fn run() {
 pub(super) fn read_all() {
     let mut reader = reader();
     let Some(reader) = reader.as_mut() else { return };
-    let functions = reader.functions;
-    reader.clock.update(|| timestamp(&functions));
+    let Some(subscription) = reader.subscription else { return };
+    reader.clock.update(|| subscription.timestamp());
     // Also without a buffer: threads may have logged launches.
     let mut full = buffers::next_full();
     let mut batch = reader.decoder.batch();
     while let Some(buffer) = full {
-        reader.records.read_buffer(&functions, &buffer, &reader.clock, &mut batch);
+        let bytes = bytes_of(&buffer);
+        if reader.expects_external {
+            reader.records.read_external(&subscription, bytes);
+        }
+        reader.records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
         buffers::give_back(buffer.words);
         full = buffers::next_full();
         // Others may look at the sums between two buffers, and what they hold was launched before.
@@ -73,37 +95,53 @@ pub(super) fn read_all() {
         batch = reader.decoder.batch();
     }
     drop(batch);
-    count_dropped(&functions);
+    let dropped = subscription.take_dropped();
+    if dropped > 0 {
+        api::count_losses(LossCause::DeviceRecord, dropped);
+    }
 }
 
 impl ActivityReader {
-    #[expect(unsafe_code, reason = "the library walks its own records")]
+    /// Reads the program's own numbers alone: the library writes that of a call when the call has
+    /// returned, and what the call launched may be written before.
+    fn read_external(&mut self, subscription: &Subscription, bytes: &[u8]) {
+        for record in records(subscription, bytes) {
+            let record = self.record(record);
+            if record.kind() == Some(kind::EXTERNAL_CORRELATION) {
+                self.external(record);
+            }
+        }
+    }
+
     fn read_buffer(
         &mut self,
-        functions: &Functions,
-        full: &Full,
+        subscription: &Subscription,
+        bytes: &[u8],
         clock: &Clock,
         batch: &mut Batch,
     ) {
-        let bytes = bytes_of(full);
-        let start = bytes.as_ptr();
-        let mut next = std::ptr::null_mut::<u8>();
-        loop {
-            // SAFETY: the buffer is one that the library has filled to this length, and nobody
-            // writes it any more; `next` is null or what the call before gave.
-            let code = unsafe {
-                (functions.activity_get_next_record)(start.cast_mut(), bytes.len(), &raw mut next)
-            };
-            if code != result::SUCCESS || next.is_null() {
-                return;
-            }
-            let offset = next.addr().wrapping_sub(start.addr());
-            let Some(record) = bytes.get(offset..) else { return };
+        for record in records(subscription, bytes) {
             if self.read(self.record(record), clock, batch) == Read::Incomplete {
                 api::count_losses(LossCause::DeviceRecord, 1);
             }
         }
     }
+}
+
+/// The records in a buffer, each with what comes after it.
+#[expect(unsafe_code, reason = "the library walks its own records")]
+fn records<'a>(
+    subscription: &'a Subscription,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = &'a [u8]> + 'a {
+    let start = bytes.as_ptr();
+    let mut last = std::ptr::null_mut();
+    std::iter::from_fn(move || {
+        // SAFETY: the buffer is one that the library has filled to this length, and nobody writes it any
+        // more; `last` is null or what the call before gave.
+        last = unsafe { subscription.next_record(start.cast_mut(), bytes.len(), last) }?;
+        bytes.get(last.addr().wrapping_sub(start.addr())..)
+    })
 }
 
 /// The bytes of a buffer that hold records.
@@ -115,25 +153,9 @@ fn bytes_of(full: &Full) -> &[u8] {
     unsafe { std::slice::from_raw_parts(full.words.as_ptr().cast(), bytes) }
 }
 
-#[expect(unsafe_code, reason = "a call of the library")]
-fn timestamp(functions: &Functions) -> Option<u64> {
-    let mut nanos = 0;
-    // SAFETY: the number can be written.
-    let code = unsafe { (functions.get_timestamp)(&raw mut nanos) };
-    (code == result::SUCCESS).then_some(nanos)
-}
-
-/// Counts what the library had no room for, since it was asked last.
-#[expect(unsafe_code, reason = "a call of the library")]
-fn count_dropped(functions: &Functions) {
-    let mut dropped = 0;
-    // SAFETY: no context means the whole process, and the number can be written.
-    let code = unsafe {
-        (functions.activity_get_num_dropped_records)(std::ptr::null_mut(), 0, &raw mut dropped)
-    };
-    if code == result::SUCCESS && dropped > 0 {
-        api::count_losses(LossCause::DeviceRecord, dropped as u64);
-    }
+/// Holds the lock over a fork.
+pub(super) fn hold() -> impl Sized + use<> {
+    reader()
 }
 
 /// In the child of a fork, where the library is of no use.

@@ -2,18 +2,17 @@
 
 use super::abi::calls::{Call, driver};
 use super::abi::constants::{domain, flush, kind, resource};
-use super::abi::result;
 use super::buffers;
 use super::callback;
 use super::driver::Driver;
-use super::functions::{CuContext, Functions, Subscriber};
+use super::interfaces::Interfaces;
 use super::library::{self, Library};
 use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
-use super::unavailable::{Step, Unavailable};
-use marey_record::device::{self, DeviceInfo, Flush, Source};
+use super::subscription::Subscription;
+use super::unavailable::Unavailable;
+use marey_record::device::{self, DeviceInfo, Flush};
 use std::collections::BTreeSet;
-use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,8 @@ use std::time::{Duration, Instant};
 pub struct Wanted {
     /// Besides kernels, everything that devices did, and the calls that made them do it.
     pub activities: bool,
+    /// Every call of these interfaces, where sessions keep every event.
+    pub calls: Interfaces,
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
@@ -30,18 +31,11 @@ static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 #[derive(Debug)]
 struct Session {
     library: &'static Library,
-    subscriber: SubscriberHandle,
+    subscription: Subscription,
     kinds: BTreeSet<u32>,
     callbacks: BTreeSet<(u32, u32)>,
+    domains: BTreeSet<u32>,
 }
-
-/// The library's number of its subscriber, which any thread may use.
-#[derive(Clone, Copy, Debug)]
-struct SubscriberHandle(Subscriber);
-
-#[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
-// SAFETY: the library takes the handle from any thread; we only hand it back.
-unsafe impl Send for SubscriberHandle {}
 
 fn session() -> MutexGuard<'static, Option<Session>> {
     SESSION.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,19 +45,20 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavailable> {
     let mut session = session();
     let library = library::open(hints)?;
-    if session.is_none() {
+    let is_new = session.is_none();
+    if is_new {
         *session = Some(Session::begin(library)?);
     }
     if let Some(begun) = session.as_mut()
         && let Err(error) = begun.enable(wanted)
     {
-        if let Some(begun) = session.take() {
+        // What another session records by goes on.
+        if is_new && let Some(begun) = session.take() {
             begun.end();
         }
         return Err(error);
     }
     announce_devices();
-    device::set_source(&CUPTI);
     marey_record::api::start_source(&WORKER);
     Ok(library)
 }
@@ -73,28 +68,23 @@ pub fn is_running() -> bool {
     session().is_some()
 }
 
+/// Whether other tools can record devices at the same time.
+pub fn is_beside_others() -> bool {
+    session().as_ref().is_some_and(|session| session.subscription.is_beside_others())
+}
+
 impl Session {
     fn begin(library: &'static Library) -> Result<Self, Unavailable> {
         callback::prepare(&library.functions);
-        let subscriber = subscribe(library)?;
-        let begun =
-            Self { library, subscriber, kinds: BTreeSet::new(), callbacks: BTreeSet::new() };
-        match begun.register() {
-            Ok(()) if reader::prepare(library) => Ok(begun),
-            registered => {
-                begun.end();
-                registered.and(Err(refused(library, Step::Enable, "cuptiGetTimestamp", 1)))
-            }
-        }
-    }
-
-    #[expect(unsafe_code, reason = "a call of the library")]
-    fn register(&self) -> Result<(), Unavailable> {
-        let functions = &self.library.functions;
-        // SAFETY: both functions keep to what the library asks of them, for as long as the process
-        // lives.
-        let code = unsafe { (functions.activity_register_callbacks)(requested, completed) };
-        self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
+        let (subscription, clock) = Subscription::begin(library, callback::callback)?;
+        reader::begin(subscription, clock);
+        Ok(Self {
+            library,
+            subscription,
+            kinds: BTreeSet::new(),
+            callbacks: BTreeSet::new(),
+            domains: BTreeSet::new(),
+        })
     }
 
     fn enable(&mut self, wanted: Wanted) -> Result<(), Unavailable> {
@@ -121,70 +111,60 @@ impl Session {
                 // Kernels are what matters: what else the library refuses is left out.
                 drop(self.enable_kind(more));
             }
+            self.enable_calls(wanted.calls)?;
         }
-        self.set_flush_period(wanted);
+        // A phase is complete soon after its last kernel, and a trace on disk.
+        let is_trace = self.kinds.contains(&kind::MEMCPY);
+        self.subscription.set_flush_period(if is_trace { 200 } else { 1000 });
         Ok(())
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
+    /// Has every call of these interfaces told, and the numbers that the program puts upon calls: the
+    /// library writes those only where it records the calls too.
+    fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
+        for (of_domain, of_kind) in calls.domains() {
+            if self.domains.insert(of_domain) {
+                self.subscription.enable_domain(of_domain)?;
+                callback::keep_calls(of_domain, true);
+                let has_records = self.enable_kind(of_kind).is_ok();
+                if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
+                    reader::expect_external();
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn enable_callback(&mut self, of_domain: u32, cbid: u32) -> Result<(), Unavailable> {
-        if self.callbacks.contains(&(of_domain, cbid)) {
-            return Ok(());
+        if self.callbacks.insert((of_domain, cbid)) {
+            self.subscription.enable_callback(of_domain, cbid)?;
         }
-        // SAFETY: the subscriber is the library's.
-        let code = unsafe {
-            (self.library.functions.enable_callback)(1, self.subscriber.0, of_domain, cbid)
-        };
-        self.check(code, Step::Enable, "cuptiEnableCallback")?;
-        self.callbacks.insert((of_domain, cbid));
         Ok(())
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn enable_kind(&mut self, of_kind: u32) -> Result<(), Unavailable> {
-        if self.kinds.contains(&of_kind) {
-            return Ok(());
+        if !self.kinds.contains(&of_kind) {
+            self.subscription.enable_kind(of_kind)?;
+            self.kinds.insert(of_kind);
         }
-        // SAFETY: any number may be asked for.
-        let code = unsafe { (self.library.functions.activity_enable)(of_kind) };
-        self.check(code, Step::Enable, "cuptiActivityEnable")?;
-        self.kinds.insert(of_kind);
         Ok(())
     }
 
-    /// Has the library hand its buffers over now and again, full or not: a phase is complete soon after
-    /// its last kernel, and a trace on disk.
-    #[expect(unsafe_code, reason = "a call of the library")]
-    fn set_flush_period(&self, wanted: Wanted) {
-        let millis = if wanted.activities { 200 } else { 1000 };
-        if let Some(set) = self.library.functions.activity_flush_period {
-            // SAFETY: any period may be asked for. One that is refused costs timeliness alone.
-            unsafe { set(millis) };
-        }
-    }
-
-    fn check(&self, code: u32, step: Step, call: &'static str) -> Result<(), Unavailable> {
-        if code == result::SUCCESS { Ok(()) } else { Err(refused(self.library, step, call, code)) }
-    }
-
-    /// Lets go of the library. It stays loaded, and is not finalized: another tool may use it.
-    #[expect(unsafe_code, reason = "calls of the library")]
+    /// Ends it. What the library has handed over is read before: a subscriber's records cannot be read
+    /// after its end.
     fn end(self) {
-        let functions = &self.library.functions;
+        for of_domain in [domain::DRIVER_API, domain::RUNTIME_API, domain::RESOURCE] {
+            self.subscription.disable_domain(of_domain);
+            callback::keep_calls(of_domain, false);
+        }
         for of_kind in self.kinds {
-            // SAFETY: the kind is on.
-            unsafe { (functions.activity_disable)(of_kind) };
+            self.subscription.disable_kind(of_kind);
         }
-        for (of_domain, cbid) in self.callbacks {
-            // SAFETY: the subscriber is the library's.
-            unsafe { (functions.enable_callback)(0, self.subscriber.0, of_domain, cbid) };
-        }
-        if let Some(set) = functions.activity_flush_period {
-            // SAFETY: 0 is no period.
-            unsafe { set(0) };
-        }
-        // SAFETY: the subscriber is the library's, and is not used after this.
-        unsafe { (functions.unsubscribe)(self.subscriber.0) };
+        self.subscription.set_flush_period(0);
+        // What other threads launched meanwhile must not come to light in a later session.
+        self.subscription.flush(flush::FORCED);
+        reader::end();
+        self.subscription.end();
     }
 }
 
@@ -199,23 +179,6 @@ const RESOURCES: [u32; 4] = [
     resource::GRAPHNODE_CLONED,
     resource::GRAPHNODE_DESTROY_STARTING,
 ];
-
-#[expect(unsafe_code, reason = "a call of the library")]
-fn subscribe(library: &Library) -> Result<SubscriberHandle, Unavailable> {
-    let mut subscriber = std::ptr::null_mut();
-    // SAFETY: the callback lives as long as the process, and the handle can be written.
-    let code = unsafe {
-        (library.functions.subscribe)(&raw mut subscriber, callback::callback, std::ptr::null_mut())
-    };
-    match code {
-        result::SUCCESS => Ok(SubscriberHandle(subscriber)),
-        code => Err(refused(library, Step::Subscribe, "cuptiSubscribe", code)),
-    }
-}
-
-fn refused(library: &Library, step: Step, call: &'static str, code: u32) -> Unavailable {
-    Unavailable::Refused { step, library: library.path.clone(), call, code }
-}
 
 fn announce_devices() {
     let Ok(driver) = Driver::get() else { return };
@@ -234,112 +197,58 @@ fn announce_devices() {
     }
 }
 
-/// What the library calls for a buffer.
-///
-/// # Safety
-/// The three addresses can be written.
-#[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize) {
-    /// Where a library would not bear to get none.
-    const SMALL_BYTES: usize = 64 << 10;
-    let words = buffers::take().or_else(|| {
-        let takes_none = library_api_version() >= REJECTS_SINCE;
-        (!takes_none).then(|| vec![0; SMALL_BYTES / size_of::<u64>()].into_boxed_slice())
-    });
-    let (address, bytes) = match words {
-        Some(words) => {
-            let bytes = size_of_val(&*words);
-            (Box::into_raw(words).cast::<u8>(), bytes)
-        }
-        None => (std::ptr::null_mut(), 0),
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        *buffer = address;
-        *size = bytes;
-        *max_records = 0;
-    }
-}
-
-/// The first API version that bears to get no buffer.
-const REJECTS_SINCE: u32 = 27;
-
-fn library_api_version() -> u32 {
-    library::opened().map_or(0, |library| library.api_version)
-}
-
-/// What the library calls with a buffer that it has filled.
-///
-/// # Safety
-/// The buffer is one of [`requested`], of this size, which the library uses no more.
-#[expect(unsafe_code, reason = "the library's own interface")]
-unsafe extern "C" fn completed(
-    _context: CuContext,
-    _stream_id: u32,
-    buffer: *mut u8,
-    size: usize,
-    valid_size: usize,
-) {
-    if buffer.is_null() {
-        return;
-    }
-    let address = buffer.cast::<c_void>().cast::<u64>();
-    let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
-    // SAFETY: `requested` made a box of so many words of it, and the library gives it back once.
-    let words = unsafe { Box::from_raw(words) };
-    buffers::fill(words, valid_size);
-    WORKER.call(DRAIN);
-}
-
-/// CUPTI, as the recorder sees it.
-#[derive(Debug)]
-struct Cupti;
-
-static CUPTI: Cupti = Cupti;
-
 /// How long a flush waits for records that the library has not handed over, before it forces them, and
 /// then again.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-impl Source for Cupti {
-    fn flush(&self, how: Flush) {
-        let library = session().as_ref().map(|session| session.library);
-        let Some(library) = library else { return };
-        if how == Flush::Finished {
-            wait_for_devices();
+/// Has what was launched before this handed over.
+pub(crate) fn flush(how: Flush) {
+    let subscription = session().as_ref().map(|session| session.subscription);
+    let Some(subscription) = subscription else { return };
+    let before = device::begin_flush();
+    if how == Flush::Finished {
+        callback::ours(wait_for_devices);
+    }
+    subscription.flush(0);
+    reader::read_all();
+    if how == Flush::Finished {
+        wait_for_records(before);
+        if device::is_waiting_before(before) {
+            subscription.flush(flush::FORCED);
+            reader::read_all();
+            wait_for_records(before);
         }
-        flush_all(&library.functions, 0);
-        reader::read_all();
-        if how == Flush::Finished {
-            wait_for_records();
-            if device::is_anything_waiting() {
-                flush_all(&library.functions, flush::FORCED);
-                reader::read_all();
-                wait_for_records();
-            }
-            device::nothing_waits();
-        }
+        device::nothing_waits_before(before);
     }
+}
 
-    fn ask_for_drain(&self) {
-        WORKER.call(DRAIN);
-    }
+/// Has the decoder look for launches.
+pub(crate) fn ask_for_drain() {
+    WORKER.call(DRAIN);
+}
 
-    fn stop(&self) {
-        if let Some(session) = session().take() {
-            session.end();
-        }
-        WORKER.stop();
-        reader::read_all();
-        buffers::free();
+/// Records no more, and lets go of the library.
+pub(crate) fn stop() {
+    // Held throughout, so that nobody begins anew in between.
+    let mut session = session();
+    WORKER.stop();
+    if let Some(ended) = session.take() {
+        ended.end();
     }
+    buffers::free();
+}
 
-    fn begin_child(&self) {
-        *session() = None;
-        buffers::begin_child();
-        callback::begin_child();
-        reader::begin_child();
-    }
+/// Holds what a child must not find locked. The threads are gone by then.
+pub(crate) fn hold() -> impl Sized + use<> {
+    (session(), reader::hold(), buffers::hold(), callback::hold())
+}
+
+/// In the child of a fork, where the library is of no use.
+pub(crate) fn begin_child() {
+    *session() = None;
+    buffers::begin_child();
+    callback::begin_child();
+    reader::begin_child();
 }
 
 /// Waits until every context has worked off what was launched in it, unless a stream is being captured:
@@ -368,16 +277,10 @@ fn wait_for_devices() {
     }
 }
 
-#[expect(unsafe_code, reason = "a call of the library")]
-fn flush_all(functions: &Functions, flags: u32) {
-    // SAFETY: any flags may be given. What it cannot hand over now, it does later.
-    unsafe { (functions.activity_flush_all)(flags) };
-}
-
 /// The library may hand buffers over a moment after it was asked to.
-fn wait_for_records() {
+fn wait_for_records(before: u32) {
     let end = Instant::now() + PATIENCE;
-    while device::is_anything_waiting() && buffers::wait_for_full(end) {
+    while device::is_waiting_before(before) && buffers::wait_for_full(end) {
         reader::read_all();
     }
 }

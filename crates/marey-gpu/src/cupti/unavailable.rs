@@ -62,7 +62,7 @@ pub enum Unavailable {
     #[error("no usable libcupti{}", tried(.0))]
     NoLibrary(Vec<Candidate>),
     /// A call of libcupti failed.
-    #[error("`{call}` of {} gave {code} ({}): {}", library.display(), result::name(*.code), result::text(*.code))]
+    #[error("`{call}` of {} gave {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), held(.holder.as_deref()))]
     Refused {
         /// At which step.
         step: Step,
@@ -72,6 +72,8 @@ pub enum Unavailable {
         call: &'static str,
         /// What it gave.
         code: u32,
+        /// The tool that has the library, if the library tells.
+        holder: Option<String>,
     },
 }
 
@@ -92,7 +94,9 @@ impl Unavailable {
     /// The code that a call gave, if one did.
     pub const fn code(&self) -> Option<u32> {
         match self {
-            Self::DriverFailed { code, .. } | Self::Refused { code, .. } => Some(*code),
+            Self::DriverFailed { code, .. }
+            | Self::Refused { code, .. }
+            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(*code),
             _ => None,
         }
     }
@@ -101,7 +105,8 @@ impl Unavailable {
     pub fn code_name(&self) -> Option<&'static str> {
         match self {
             Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
-            Self::Refused { code, .. } => Some(result::name(*code)),
+            Self::Refused { code, .. }
+            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(result::name(*code)),
             _ => None,
         }
     }
@@ -141,6 +146,10 @@ const fn refusal_hint(code: u32) -> &'static str {
         }
         _ => "see what `marey doctor` says of this library",
     }
+}
+
+fn held(holder: Option<&str>) -> String {
+    holder.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
 }
 
 fn tried(candidates: &[Candidate]) -> String {

@@ -7,7 +7,7 @@
 //! an activity without one.
 
 use super::launches::Launch;
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 
 /// A launch, and the thread that it was logged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,24 @@ pub(super) struct Launched {
     pub(super) is_seen: bool,
 }
 
+impl Launched {
+    /// Whether something may still come of it, when this is the newest number.
+    fn is_needed(&self, newest: u32) -> bool {
+        let age = newest.wrapping_sub(self.launch.correlation);
+        !self.is_seen || self.launch.is_graph && !self.launch.is_over && age < GRAPH_AGE
+    }
+}
+
+/// A graph's kernels come within so many launches of its own.
+const GRAPH_AGE: u32 = MOST as u32;
+
 /// The launches that are waiting for what they launched.
 #[derive(Debug)]
 pub(super) struct Join {
     places: Vec<Option<Launched>>,
     most: usize,
-    /// By mark, how many launches of it have not been seen.
-    waiting: BTreeMap<u32, u64>,
+    /// How many launches of each mark have not been seen; the newest mark last, and few of them.
+    waiting: Vec<(u32, u64)>,
 }
 
 /// The first table, and the largest: 3 MB and 48 MB.
@@ -34,7 +45,7 @@ const MOST: usize = 1 << 20;
 
 impl Default for Join {
     fn default() -> Self {
-        Self { places: Vec::new(), most: MOST, waiting: BTreeMap::new() }
+        Self { places: Vec::new(), most: MOST, waiting: Vec::new() }
     }
 }
 
@@ -44,13 +55,13 @@ impl Join {
     pub(super) fn add(&mut self, launch: Launch, thread: u32) {
         let launched = Launched { launch, thread, is_seen: launch.is_over };
         while self.waits_elsewhere(launch.correlation) && self.places.len() < self.most {
-            self.grow();
+            self.grow(launch.correlation);
         }
         let at = self.place(launch.correlation);
         if let Some(place) = self.places.get_mut(at) {
             let before = place.replace(launched);
             if !launch.is_over {
-                *self.waiting.entry(launch.mark).or_default() += 1;
+                self.wait(launch.mark);
             }
             if let Some(before) = before.filter(|before| !before.is_seen) {
                 self.seen(before.launch.mark);
@@ -58,24 +69,50 @@ impl Join {
         }
     }
 
-    fn seen(&mut self, mark: u32) {
-        if let Some(count) = self.waiting.get_mut(&mark) {
-            *count -= 1;
-            if *count == 0 {
-                self.waiting.remove(&mark);
+    #[inline]
+    fn wait(&mut self, mark: u32) {
+        match self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
+            Some((_, count)) => *count += 1,
+            None => {
+                // A thread may be late with a mark; those that nobody waits for need no place.
+                self.waiting.retain(|&(_, count)| count > 0);
+                self.waiting.push((mark, 1));
             }
+        }
+    }
+
+    #[inline]
+    fn seen(&mut self, mark: u32) {
+        let of_mark = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark);
+        if let Some((_, count)) = of_mark {
+            *count = count.saturating_sub(1);
         }
     }
 
     /// Whether a launch of an older mark than this has not been seen.
     pub(super) fn is_waiting_before(&self, mark: u32) -> bool {
-        self.waiting.range(..mark).next().is_some()
+        self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
     }
 
-    /// Waits for nothing any more.
-    pub(super) fn forget_waiting(&mut self) {
-        self.waiting.clear();
-        self.places.iter_mut().flatten().for_each(|launched| launched.is_seen = true);
+    /// Waits no more for launches of older marks than this.
+    pub(super) fn forget_waiting_before(&mut self, mark: u32) {
+        self.waiting.retain(|&(of, _)| of >= mark);
+        for launched in self.places.iter_mut().flatten() {
+            launched.is_seen |= launched.launch.mark < mark;
+        }
+    }
+
+    /// The threads that launched what has not been seen.
+    pub(super) fn awaited_threads(&self) -> HashSet<u32> {
+        let unseen = self.places.iter().flatten().filter(|launched| !launched.is_seen);
+        unseen.map(|launched| launched.thread).collect()
+    }
+
+    /// Forgets what these threads launched, all of which has been seen: what else comes of it has no launch.
+    pub(super) fn forget_threads(&mut self, gone: &HashMap<u32, u64>) {
+        for place in &mut self.places {
+            place.take_if(|launched| gone.contains_key(&launched.thread));
+        }
     }
 
     /// The launch with this number. A graph's launches many kernels, so it stays.
@@ -97,7 +134,9 @@ impl Join {
     /// Whether the place of this number is another launch's that is still waiting, or missing.
     fn waits_elsewhere(&self, correlation: u32) -> bool {
         match self.places.get(self.place(correlation)) {
-            Some(Some(there)) => !there.is_seen && there.launch.correlation != correlation,
+            Some(Some(there)) => {
+                there.is_needed(correlation) && there.launch.correlation != correlation
+            }
             Some(None) => false,
             None => true,
         }
@@ -109,10 +148,11 @@ impl Join {
     }
 
     #[cold]
-    fn grow(&mut self) {
+    fn grow(&mut self, correlation: u32) {
         let len = (2 * self.places.len()).max(FIRST.min(self.most));
         let old = std::mem::replace(&mut self.places, vec![None; len]);
-        for launched in old.into_iter().flatten().filter(|launched| !launched.is_seen) {
+        for launched in old.into_iter().flatten().filter(|launched| launched.is_needed(correlation))
+        {
             let at = self.place(launched.launch.correlation);
             if let Some(place) = self.places.get_mut(at) {
                 *place = Some(launched);
@@ -134,6 +174,7 @@ mod tests {
             sessions: 1,
             is_named: false,
             is_over: false,
+            is_graph: false,
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Launch {
     pub(crate) is_named: bool,
     /// Whether nothing will come of it: the call failed, or became part of a graph.
     pub(crate) is_over: bool,
+    /// Whether it is of a graph, which may be many kernels.
+    pub(crate) is_graph: bool,
 }
 
 impl Launches {
@@ -69,7 +71,7 @@ impl Launch {
             pair(self.correlation, self.mark),
             pair(self.shadow_node, self.python_node),
             self.sessions,
-            u64::from(self.is_named) | u64::from(self.is_over) << 1,
+            u64::from(self.is_named) | u64::from(self.is_over) << 1 | u64::from(self.is_graph) << 2,
         ]
     }
 
@@ -82,6 +84,7 @@ impl Launch {
             sessions,
             is_named: flags & 1 != 0,
             is_over: flags & 2 != 0,
+            is_graph: flags & 4 != 0,
         }
     }
 }
@@ -101,12 +104,16 @@ mod tests {
             sessions: 1 << 63,
             is_named: true,
             is_over: false,
+            is_graph: true,
         };
         launches.push(&launch);
-        launches.push(&Launch { is_named: false, is_over: true, ..launch });
+        launches.push(&Launch { is_named: false, is_over: true, is_graph: false, ..launch });
         let mut taken = Vec::new();
         launches.take(|launch| taken.push(launch));
-        assert_eq!(taken, [launch, Launch { is_named: false, is_over: true, ..launch }]);
+        assert_eq!(
+            taken,
+            [launch, Launch { is_named: false, is_over: true, is_graph: false, ..launch }]
+        );
         assert!(launches.is_empty());
     }
 }

@@ -21,7 +21,7 @@ mod threads;
 pub use self::capture::{captured, cloned, destroyed};
 pub use self::decoder::{Activity, Batch, Decoder};
 pub use self::info::{DeviceInfo, announce, note};
-pub use self::sessions::{is_anything_waiting, nothing_waits};
+pub use self::sessions::{begin_flush, is_waiting_before, nothing_waits_before};
 pub use self::source::{Flush, Source, set_source};
 pub use marey_model::spool::{ActivityKind, Detail};
 
@@ -33,14 +33,17 @@ pub(crate) use self::sessions::{
     begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_into,
     hold, is_waiting, thread_ended,
 };
-pub(crate) use self::source::{begin_child as begin_child_source, flush, stop};
+pub(crate) use self::source::{
+    begin_child as begin_child_source, flush, hold as hold_source, stop,
+};
 pub(crate) use self::threads::Threads;
 
 use crate::clock;
 
 /// A moment of the recorder's clock, for sources that have clocks of their own: the counter, and the
-/// nanoseconds that one tick of it takes.
+/// nanoseconds that one tick of it takes, which is measured first where it is not known yet.
 pub fn now() -> (u64, f64) {
     const MANY: u64 = 1 << 40;
+    clock::calibrate();
     (clock::ticks(), clock::nanos(MANY) as f64 / MANY as f64)
 }

@@ -10,10 +10,11 @@ use crate::merged::{MergedTree, View};
 use crate::registry::{self, lock};
 use crate::session::Session;
 use crate::thread::ThreadTree;
+use crate::trace;
 use marey_model::context::ContextSource;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 static DEVICES: LazyLock<Mutex<Devices>> = LazyLock::new(Mutex::default);
 static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
@@ -23,23 +24,58 @@ static ENDED: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 pub(super) struct Devices {
     join: Join,
     pub(super) threads: Threads,
-    sessions: BTreeMap<u32, SessionDevices>,
+    /// By slot.
+    sessions: Vec<Option<SessionDevices>>,
 }
 
 /// What one session holds.
 #[derive(Debug)]
 struct SessionDevices {
     view: View,
-    /// From which mark on it is in which phase, ascending.
-    marks: Vec<(u32, u32)>,
-    phases: BTreeMap<u32, Sums>,
+    /// Since when it is in which phase, ascending.
+    marks: Vec<Mark>,
+    /// The newest last.
+    phases: Vec<(u32, Sums)>,
 }
 
+/// A session enters a phase.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The first mark of launches in it.
+    from: u32,
+    phase: u32,
+    /// Whether the phase was cleared later: nobody wants to know of its launches.
+    is_cleared: bool,
+    at: Instant,
+}
+
+impl Mark {
+    fn now(phase: u32) -> Self {
+        Self { from: next_mark(), phase, is_cleared: false, at: Instant::now() }
+    }
+}
+
+/// A phase is complete so long after its end, whatever has not been heard of: nothing comes of some
+/// launches, as of a graph without kernels, and records get lost.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 impl SessionDevices {
-    /// The phase of a launch; `None` if it is of an older session in the same slot.
+    /// The phase of a launch; `None` if it is of an older session in the same slot, or was cleared.
     fn phase_at(&self, mark: u32) -> Option<u32> {
-        let passed = self.marks.partition_point(|&(from, _)| from <= mark);
-        self.marks.get(passed.checked_sub(1)?).map(|&(_, phase)| phase)
+        let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
+        (!passed.is_cleared).then_some(passed.phase)
+    }
+
+    fn sums(&self, phase: u32) -> Option<&Sums> {
+        self.phases.iter().find(|(of, _)| *of == phase).map(|(_, sums)| sums)
+    }
+
+    fn sums_mut(&mut self, phase: u32) -> &mut Sums {
+        let at = self.phases.iter().rposition(|(of, _)| *of == phase).unwrap_or_else(|| {
+            self.phases.push((phase, Sums::default()));
+            self.phases.len() - 1
+        });
+        &mut self.phases[at].1
     }
 }
 
@@ -55,24 +91,45 @@ impl Devices {
         }
         for tree in std::mem::take(&mut *lock(&ENDED)) {
             self.take_from(&tree);
+            // The thread is over, and others look at its log under the lock that we hold.
+            drop(tree.take_launches());
             self.threads.ended(&tree);
         }
         if self.threads.are_many() {
-            for session in self.sessions.values_mut() {
-                for sums in session.phases.values_mut() {
+            for session in self.sessions.iter_mut().flatten() {
+                for (_, sums) in &mut session.phases {
                     sums.fold(session.view, &self.threads);
                 }
             }
-            self.threads.forget_ended();
+            let gone = self.threads.forget_ended(&self.join.awaited_threads());
+            self.join.forget_threads(&gone);
+            trace::forget_threads(gone.into_values());
         }
     }
 
     fn take_from(&mut self, tree: &Arc<ThreadTree>) {
-        let Some(launches) = tree.launches().filter(|launches| !launches.is_empty()) else {
-            return;
-        };
+        let is_of_now = tree.epoch == CONTROL.epoch.load(Ordering::SeqCst);
+        let launches = tree.launches().filter(|launches| is_of_now && !launches.is_empty());
+        let Some(launches) = launches else { return };
         let thread = self.threads.number(tree);
         launches.take(|launch| self.join.add(launch, thread));
+    }
+
+    fn session(&self, slot: u32) -> Option<&SessionDevices> {
+        self.sessions.get(slot as usize)?.as_ref()
+    }
+
+    #[inline]
+    fn session_mut(&mut self, slot: u32) -> Option<&mut SessionDevices> {
+        self.sessions.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn place_of(&mut self, slot: u32) -> &mut Option<SessionDevices> {
+        let at = slot as usize;
+        if self.sessions.len() <= at {
+            self.sessions.resize_with(at + 1, || None);
+        }
+        &mut self.sessions[at]
     }
 
     /// The launch with this number, if it was logged.
@@ -86,19 +143,20 @@ impl Devices {
     pub(super) fn add_kernel(&mut self, launched: &Launched, site: u32, activity: &Activity) {
         let launch = &launched.launch;
         let is_named = match site {
-            0 => launch.is_named,
+            // A graph that was made before anybody listened may be many kernels.
+            0 => launch.is_named && activity.graph_node == 0,
             site => capture::with(|sites| sites.get(site).is_some_and(|site| site.is_named)),
         };
         let name = if is_named { 0 } else { activity.name };
         for slot in slots(launch.sessions) {
-            let Some(session) = self.sessions.get_mut(&slot) else { continue };
+            let Some(session) = self.session_mut(slot) else { continue };
             let Some(phase) = session.phase_at(launch.mark) else { continue };
             let node = match session.view.context {
                 ContextSource::Shadow => launch.shadow_node,
                 ContextSource::Python => launch.python_node,
             };
             let row = Row { thread: launched.thread, node, site, name, device: activity.device };
-            session.phases.entry(phase).or_default().add(row, activity.duration_nanos);
+            session.sums_mut(phase).add(row, activity.duration_nanos);
         }
     }
 }
@@ -106,35 +164,38 @@ impl Devices {
 /// Adds what devices did in a phase of a session to its tree.
 pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     let devices = devices();
-    let Some(session) = devices.sessions.get(&slot) else { return };
-    if let Some(sums) = session.phases.get(&phase).filter(|sums| !sums.is_empty()) {
+    let Some(session) = devices.session(slot) else { return };
+    if let Some(sums) = session.sums(phase).filter(|sums| !sums.is_empty()) {
         sums.add_to(Arc::make_mut(tree), session.view, &devices.threads);
     }
 }
 
 /// A session begins, which does not record yet.
 pub(crate) fn begin_session(session: &Session) {
-    let marks = vec![(next_mark(), session.phase)];
-    let held = SessionDevices { view: session.view(), marks, phases: BTreeMap::new() };
-    devices().sessions.insert(session.slot, held);
+    let marks = vec![Mark::now(session.phase)];
+    let held = SessionDevices { view: session.view(), marks, phases: Vec::new() };
+    *devices().place_of(session.slot) = Some(held);
 }
 
 /// A session is over.
 pub(crate) fn end_session(slot: u32) {
-    devices().sessions.remove(&slot);
+    *devices().place_of(slot) = None;
 }
 
 /// A session enters a phase: what is launched from now on belongs to it.
 pub(crate) fn begin_phase(slot: u32, phase: u32) {
     let mut devices = devices();
-    let Some(session) = devices.sessions.get_mut(&slot) else { return };
-    session.marks.push((next_mark(), phase));
+    let Some(session) = devices.session_mut(slot) else { return };
+    session.marks.push(Mark::now(phase));
 }
 
 /// Drops what devices did in these phases.
 pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
-    if let Some(session) = devices().sessions.get_mut(&slot) {
-        session.phases.retain(|&phase, _| !is_meant(phase));
+    if let Some(session) = devices().session_mut(slot) {
+        session.phases.retain(|&(phase, _)| !is_meant(phase));
+        for mark in session.marks.iter_mut().filter(|mark| is_meant(mark.phase)) {
+            mark.is_cleared = true;
+        }
     }
 }
 
@@ -142,21 +203,28 @@ pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
 pub(crate) fn is_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    let Some(session) = devices.sessions.get(&slot) else { return false };
-    let next = session.marks.iter().find(|&&(_, later)| later > phase);
-    next.is_some_and(|&(from, _)| devices.join.is_waiting_before(from))
+    let Some(session) = devices.session(slot) else { return false };
+    let next = session.marks.iter().find(|mark| mark.phase > phase);
+    next.is_some_and(|next| {
+        next.at.elapsed() < LONGEST_WAIT && devices.join.is_waiting_before(next.from)
+    })
 }
 
-/// Whether anything that was launched has not been heard of yet.
-pub fn is_anything_waiting() -> bool {
+/// A flush begins. Returns the mark that all launches before it are older than.
+pub fn begin_flush() -> u32 {
+    next_mark()
+}
+
+/// Whether anything of an older mark than this has not been heard of yet.
+pub fn is_waiting_before(mark: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
-    devices.join.is_waiting_before(u32::MAX)
+    devices.join.is_waiting_before(mark)
 }
 
-/// Everything that was launched before this has been heard of, or never will be.
-pub fn nothing_waits() {
-    devices().join.forget_waiting();
+/// Everything of an older mark than this has been heard of, or never will be.
+pub fn nothing_waits_before(mark: u32) {
+    devices().join.forget_waiting_before(mark);
 }
 
 fn next_mark() -> u32 {

@@ -1,5 +1,6 @@
 //! Where activities come from: what the recorder asks of it.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A device's library, as the recorder sees it. All of these may be called from any thread that is
@@ -13,6 +14,9 @@ pub trait Source: Sync {
     fn ask_for_drain(&self);
     /// The last session is over: nothing is to be recorded, and nothing to cost time.
     fn stop(&self);
+    /// Holds whatever a child must not find locked, from before a fork until after it. Its threads are
+    /// gone by then.
+    fn hold(&self) -> Box<dyn Any>;
     /// In the child of a fork, where the device's library is of no use any more.
     fn begin_child(&self);
 }
@@ -72,6 +76,11 @@ pub(crate) fn ask_for_drain() {
     if let Some(source) = source() {
         source.ask_for_drain();
     }
+}
+
+/// Holds the source's locks over a fork.
+pub(crate) fn hold() -> Option<Box<dyn Any>> {
+    source().map(Source::hold)
 }
 
 pub(crate) fn begin_child() {

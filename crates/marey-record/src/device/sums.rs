@@ -5,15 +5,16 @@ use super::threads::Threads;
 use crate::column::Column;
 use crate::merged::{MergedTree, Places, ROOT, View};
 use crate::names;
+use crate::number_hash::NumberHash;
 use marey_model::context::{CAPTURED_AT, ContextSource, NodeKind};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 /// The sums of one session and phase.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     rows: Vec<Row>,
-    numbers: HashMap<Row, u32, BuildHasherDefault<Mix>>,
+    numbers: HashMap<Row, u32, NumberHash>,
     /// By the rows' numbers.
     column: Column,
     last: u32,
@@ -40,27 +41,6 @@ impl std::hash::Hash for Row {
         state.write_u64(
             u64::from(self.name) << 32 | u64::from(self.device) ^ u64::from(self.site) << 8,
         );
-    }
-}
-
-/// A hasher for numbers that a program gives out itself: nobody chooses them against us.
-#[derive(Debug, Default)]
-pub(super) struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(ODD);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The threads that have launched something.
 
 use crate::thread::ThreadTree;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The trees of such threads, by numbers of the decoder's own.
@@ -12,9 +12,11 @@ pub(crate) struct Threads {
     next: u32,
     /// Those that have ended, oldest first. The devices may be at work for them still.
     ended: Vec<u32>,
+    /// So many of them are kept.
+    most_ended: usize,
 }
 
-/// Trees of ended threads that are kept; of more, the older half goes.
+/// Trees of ended threads that are kept; of more, the older half goes, but those that something is awaited of.
 const MOST_ENDED: usize = 512;
 
 impl Threads {
@@ -40,13 +42,21 @@ impl Threads {
 
     /// Whether it is time to let the oldest go.
     pub(super) fn are_many(&self) -> bool {
-        self.ended.len() > MOST_ENDED
+        self.ended.len() > self.most_ended.max(MOST_ENDED)
     }
 
-    /// Lets the older half of the ended ones go.
-    pub(super) fn forget_ended(&mut self) {
-        for number in self.ended.drain(..MOST_ENDED / 2) {
-            self.trees.remove(&number);
-        }
+    /// Lets the older half of the ended ones go, except the awaited. Those that went, and the generations
+    /// of their trees.
+    pub(super) fn forget_ended(&mut self, awaited: &HashSet<u32>) -> HashMap<u32, u64> {
+        let older = self.ended.len() / 2;
+        let unawaited = self.ended[..older].iter().filter(|number| !awaited.contains(number));
+        let gone: HashMap<u32, u64> = unawaited
+            .filter_map(|number| Some((*number, self.trees.get(number)?.generation)))
+            .collect();
+        self.ended.retain(|number| !gone.contains_key(number));
+        self.trees.retain(|number, _| !gone.contains_key(number));
+        // Where most are awaited, looking again soon would find the same.
+        self.most_ended = 2 * self.ended.len();
+        gone
     }
 }

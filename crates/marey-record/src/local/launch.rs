@@ -38,7 +38,13 @@ impl Launching {
 impl Local {
     /// A call begins that launches something, which will be told of under the same number.
     #[inline]
-    pub(crate) fn launch_enter(&mut self, correlation: u32, call: u32, python_leaf: u32) {
+    pub(crate) fn launch_enter(
+        &mut self,
+        correlation: u32,
+        call: u32,
+        is_graph: bool,
+        python_leaf: u32,
+    ) {
         let (active, python) = CONTROL.recording();
         if self.depth == self.inherited && self.follows_main {
             self.inherit();
@@ -57,6 +63,7 @@ impl Local {
             sessions: active,
             is_named: operator.is_some(),
             is_over: false,
+            is_graph,
         };
         if let Some(launches) = self.tree.own_launches() {
             launches.push(&launch);
@@ -65,7 +72,8 @@ impl Local {
         self.launching =
             Launching { correlation, place, is_named: launch.is_named, ..Launching::NONE };
         if traces != 0 {
-            let call = self.below(place, call, NodeKind::Runtime, traces, traces & python);
+            let above = self.calling_runtime(correlation).unwrap_or(place);
+            let call = self.below(above, call, NodeKind::Runtime, traces, traces & python);
             let start_ticks = clock::ticks();
             self.launching = Launching { call, traces, start_ticks, ..self.launching };
         }
@@ -84,16 +92,8 @@ impl Local {
         if launching.traces == 0 {
             return;
         }
-        let traces = launching.traces & CONTROL.active.load(Ordering::Relaxed);
-        let python = traces & CONTROL.python.load(Ordering::Relaxed);
-        let Some(log) = self.tree.own_log() else { return };
-        let Launching { call, start_ticks, .. } = launching;
-        let end_ticks = clock::ticks();
-        for (node, sessions) in [(call.shadow, traces & !python), (call.python, python)] {
-            if sessions != 0 {
-                log.launch(node, start_ticks, end_ticks, sessions, correlation);
-            }
-        }
+        let Launching { call, traces, start_ticks, .. } = launching;
+        self.log_call(call, traces, start_ticks, correlation);
     }
 
     /// Nothing will come of a launch.
@@ -107,6 +107,7 @@ impl Local {
             sessions: 0,
             is_named: false,
             is_over: true,
+            is_graph: false,
         };
         if let Some(launches) = self.tree.launches() {
             launches.push(&launch);
@@ -125,7 +126,7 @@ impl Local {
         })
     }
 
-    fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
+    pub(super) fn below_state(&mut self, place: Place, active: u64, python: u64) -> Place {
         match self.state_name() {
             0 => place,
             state => self.below(place, state, NodeKind::State, active, python),

@@ -6,6 +6,7 @@
 //!
 //! This file holds the thread's handle and the bracket; [`stack`] holds what happens inside it.
 
+mod call;
 mod entry;
 mod inherit;
 mod launch;
@@ -13,6 +14,7 @@ mod stack;
 mod steps;
 mod values;
 
+pub use self::call::Interface;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_running_entry, restart_after_fork};
 
@@ -72,6 +74,7 @@ pub(crate) struct Local {
     /// Operators inside the one in progress; they are not recorded.
     nested_operators: u32,
     launching: launch::Launching,
+    calls: call::OpenCalls,
     /// Whether the thread takes the main thread's stack again whenever its own is empty.
     follows_main: bool,
     next_id: u64,
@@ -225,6 +228,7 @@ impl Local {
             states: Vec::with_capacity(8),
             nested_operators: 0,
             launching: launch::Launching::NONE,
+            calls: call::OpenCalls::NONE,
             next_id: first_id,
         }
     }

@@ -7,20 +7,48 @@ use super::thread::Shared;
 use crate::control::CONTROL;
 use crate::device::{Joined, Site, Threads};
 use crate::losses;
+use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Activity, Detail, Frame, Shape};
+use marey_model::spool::{Activity, ActivityKind, Detail, Frame, Shape};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 
 /// Writes activities.
 #[derive(Debug, Default)]
 pub(super) struct ActivityWriter {
-    shapes: HashMap<Shape, u32>,
+    /// By the hash of what makes a shape; what has the same one as another is written anew.
+    shapes: HashMap<u64, Known, NumberHash>,
+    /// The shape that was written last: often the next one is the same.
+    last: Option<u64>,
     next_shape: u32,
     fresh: Vec<Shape>,
     batch: Vec<Activity>,
     batch_sessions: u64,
+}
+
+/// A shape that has a number in the spool.
+#[derive(Debug)]
+struct Known {
+    kind: ActivityKind,
+    /// The recorder's number of the name.
+    name: u32,
+    device: u32,
+    stream: u32,
+    details: Box<[(Detail, u64)]>,
+    number: u32,
+}
+
+impl Known {
+    #[inline]
+    fn is_of(&self, joined: &Joined, details: &[(Detail, u64)]) -> bool {
+        self.name == joined.name
+            && self.stream == joined.stream
+            && self.device == joined.device
+            && self.kind == joined.kind
+            && *self.details == *details
+    }
 }
 
 /// Shapes that are remembered. A program whose grids are ever new ones must not take more memory for
@@ -39,7 +67,7 @@ impl ActivityWriter {
         &mut self,
         joined: &Joined,
         details: &[(Detail, u64)],
-        places: impl Iterator<Item = Place>,
+        places: &[Place],
         shared: &mut Shared,
     ) {
         let shape = self.shape(joined, details, &mut shared.texts);
@@ -51,7 +79,7 @@ impl ActivityWriter {
             correlation: joined.correlation,
             launch: None,
         };
-        for (sessions, launch) in places {
+        for &(sessions, launch) in places {
             if sessions != self.batch_sessions || self.batch.len() >= MOST_IN_FRAME {
                 self.write(&mut shared.texts, &mut shared.out);
                 self.batch_sessions = sessions;
@@ -61,23 +89,39 @@ impl ActivityWriter {
     }
 
     fn shape(&mut self, joined: &Joined, details: &[(Detail, u64)], texts: &mut Texts) -> u32 {
-        let shape = Shape {
-            kind: joined.kind,
-            name: texts.scope(joined.name),
-            device: joined.device,
-            stream: joined.stream,
-            details: details.to_vec(),
-        };
-        if let Some(&number) = self.shapes.get(&shape) {
-            return number;
+        if let Some(known) = self.last.and_then(|hash| self.shapes.get(&hash))
+            && known.is_of(joined, details)
+        {
+            return known.number;
         }
+        let hash = hash(joined, details);
+        self.last = Some(hash);
+        match self.shapes.get(&hash) {
+            Some(known) if known.is_of(joined, details) => known.number,
+            _ => self.new_shape(hash, joined, details, texts),
+        }
+    }
+
+    #[cold]
+    fn new_shape(
+        &mut self,
+        hash: u64,
+        joined: &Joined,
+        details: &[(Detail, u64)],
+        texts: &mut Texts,
+    ) -> u32 {
         if self.shapes.len() >= MOST_SHAPES {
             self.shapes.clear();
         }
-        self.fresh.push(shape.clone());
-        self.shapes.insert(shape, self.next_shape);
+        let &Joined { kind, device, stream, .. } = joined;
+        let name = texts.scope(joined.name);
+        self.fresh.push(Shape { kind, name, device, stream, details: details.to_vec() });
+        let number = self.next_shape;
         self.next_shape += 1;
-        self.next_shape - 1
+        let known =
+            Known { kind, name: joined.name, device, stream, details: details.into(), number };
+        self.shapes.insert(hash, known);
+        number
     }
 
     /// Writes what waits, and before it what it names. The nodes that it names are written already.
@@ -107,6 +151,16 @@ impl ActivityWriter {
 pub(super) fn homeless() -> Place {
     let traces = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
     (traces, None)
+}
+
+fn hash(joined: &Joined, details: &[(Detail, u64)]) -> u64 {
+    let mut hasher = NumberHash::default().build_hasher();
+    hasher.write_u64(u64::from(joined.name) << 32 | u64::from(joined.stream));
+    hasher.write_u64(u64::from(joined.device) << 8 | joined.kind as u64);
+    for &(detail, value) in details {
+        hasher.write_u64(value ^ (detail as u64) << 56);
+    }
+    hasher.finish()
 }
 
 /// Where kernels were captured, below the node that launched their graph.

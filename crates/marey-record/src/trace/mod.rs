@@ -298,6 +298,14 @@ pub(crate) fn thread_ended(tree: &Arc<ThreadTree>) {
     drop(tree.take_log());
 }
 
+/// Nothing will be told any more of the threads with these trees.
+pub(crate) fn forget_threads(generations: impl Iterator<Item = u64>) {
+    let mut tracer = lock(&TRACER);
+    if let Some(spool) = &mut tracer.spool {
+        generations.for_each(|generation| spool.forget_thread(generation));
+    }
+}
+
 /// Holds the lock over a fork.
 pub(crate) fn hold() -> impl Sized + use<> {
     lock(&TRACER)

@@ -16,6 +16,7 @@ use crate::device::{self, DeviceInfo, Joined, Threads};
 use crate::error::Error;
 use crate::local;
 use crate::losses;
+use crate::number_hash::NumberHash;
 use crate::os;
 use crate::output::{Extent, json_string};
 use crate::thread::{OpenFrame, ThreadTree};
@@ -33,7 +34,7 @@ pub(super) struct Spool {
     file: Arc<SpoolFile>,
     shared: Shared,
     /// By the generation of their trees.
-    threads: HashMap<u64, ThreadWriter>,
+    threads: HashMap<u64, ThreadWriter, NumberHash>,
     /// Threads so far, ended ones included.
     thread_count: u32,
     activities: ActivityWriter,
@@ -61,7 +62,7 @@ impl Spool {
         let mut spool = Self {
             file: Arc::new(file),
             shared,
-            threads: HashMap::new(),
+            threads: HashMap::default(),
             thread_count: 0,
             activities: ActivityWriter::default(),
             devices: Vec::new(),
@@ -161,19 +162,25 @@ impl Spool {
         details: &[(Detail, u64)],
     ) {
         let began = clock::ticks();
+        if !self.shared.out.has_room() {
+            losses::add(LossCause::Spool, joined.len() as u64);
+            return;
+        }
+        let mut places = Vec::new();
         for activity in joined {
             let own_details = details.get(activity.details.clone()).unwrap_or_default();
             let launch = activity
                 .launched
                 .and_then(|(thread, launch)| Some((threads.tree(thread)?, launch)));
-            let places = match launch {
+            places.clear();
+            match launch {
                 Some((tree, launch)) => {
                     let (thread, shared) = self.writer(tree);
-                    thread.launch_places(tree, &launch, activity.site, shared)
+                    thread.launch_places(tree, &launch, activity.site, shared, &mut places);
                 }
-                None => vec![homeless()],
-            };
-            self.activities.add(activity, own_details, places.into_iter(), &mut self.shared);
+                None => places.push(homeless()),
+            }
+            self.activities.add(activity, own_details, &places, &mut self.shared);
         }
         let Shared { texts, out, .. } = &mut self.shared;
         self.activities.write(texts, out);
@@ -221,10 +228,19 @@ impl Spool {
     /// A thread is over, which has left all of its scopes.
     pub(super) fn end_thread(&mut self, tree: &ThreadTree) {
         self.drain_thread(tree);
-        if let Some(mut thread) = self.threads.remove(&tree.generation) {
+        if let Some(thread) = self.threads.get_mut(&tree.generation) {
             thread.write_open(tree, &[], &mut self.shared);
         }
+        // Devices may tell of what it launched for a while.
+        if tree.launches().is_none() {
+            self.threads.remove(&tree.generation);
+        }
         self.shared.out.flush();
+    }
+
+    /// Nothing will be told any more of the thread with this tree.
+    pub(super) fn forget_thread(&mut self, generation: u64) {
+        self.threads.remove(&generation);
     }
 
     /// Writes which scopes are open on the threads, as one session sees it or all of them do.

@@ -162,7 +162,7 @@ impl ThreadWriter {
         }
     }
 
-    /// Where a launch is to the sessions: for each that sees another path, its bits and the node.
+    /// Adds where a launch is to the sessions: for each that sees another path, its bits and the node.
     /// Kernels of a graph were captured at a site.
     pub(super) fn launch_places(
         &mut self,
@@ -170,11 +170,11 @@ impl ThreadWriter {
         launch: &Launch,
         site: u32,
         shared: &mut Shared,
-    ) -> Vec<Place> {
+        places: &mut Vec<Place>,
+    ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
         let traces = sessions & CONTROL.trace.load(Ordering::Relaxed);
         let python = traces & CONTROL.python.load(Ordering::Relaxed);
-        let mut places = Vec::new();
         for (node, sessions) in [(shadow_node, traces & !python), (python_node, python)] {
             if sessions == 0 {
                 continue;
@@ -188,7 +188,6 @@ impl ThreadWriter {
             }
         }
         self.define(shared);
-        places
     }
 
     fn define(&mut self, shared: &mut Shared) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Launches something under a number.
 fn launch(correlation: u32) {
-    api::launch_enter(correlation, api::intern("cuLaunchKernel"));
+    api::launch_enter(correlation, api::intern("cuLaunchKernel"), false);
     api::launch_exit(correlation, true);
 }
 
@@ -178,13 +178,13 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
     let call = api::intern("cuLaunchKernel");
     scope("capture", || {
         scope("layer", || {
-            api::launch_enter(1, call);
+            api::launch_enter(1, call, false);
             device::captured(70);
             api::launch_exit(1, true);
         });
         let operator = api::intern("fused");
         api::enter_operator(operator);
-        api::launch_enter(2, call);
+        api::launch_enter(2, call, false);
         device::captured(71);
         api::launch_exit(2, true);
         api::exit_operator(operator);
@@ -203,6 +203,57 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
     assert_eq!(profile.number("replay/<captured_at>/capture/layer/k", "count"), 2);
     assert_eq!(profile.number("replay/<captured_at>/capture/fused", "time (ns)"), 5);
     assert_eq!(profile.number("replay/unknown", "time (ns)"), 5);
+}
+
+#[test]
+fn what_was_launched_before_a_phase_is_cleared_does_not_come_back() {
+    let turn = Turn::begin();
+    let session = turn.start("cleared");
+    scope("before", || launch(1));
+    api::clear(session, 0, false).unwrap();
+    scope("after", || launch(2));
+    tell(&[kernel(1, "k", 10), kernel(2, "k", 20)]);
+    let profile = look(session);
+    assert_eq!(profile.number("after/k", "time (ns)"), 20);
+    assert!(!profile.nodes.contains_key("before/k"));
+}
+
+#[test]
+fn kernels_of_a_graph_that_nobody_saw_made_keep_their_names_in_an_operator() {
+    let turn = Turn::begin();
+    let session = turn.start("unknown-graph");
+    let operator = api::intern("op");
+    api::enter_operator(operator);
+    api::launch_enter(1, api::intern("cuGraphLaunch"), true);
+    api::launch_exit(1, true);
+    api::exit_operator(operator);
+    let of_graph = |name| Activity { graph_node: 9, ..kernel(1, name, 5) };
+    tell(&[of_graph("k1"), of_graph("k2")]);
+    let profile = look(session);
+    assert_eq!(profile.number("op/k1", "time (ns)"), 5);
+    assert_eq!(profile.number("op/k2", "time (ns)"), 5);
+}
+
+#[test]
+fn a_graph_that_is_still_at_work_is_found_after_many_launches() {
+    let turn = Turn::begin();
+    let session = turn.start("long-graph");
+    scope("graph", || {
+        api::launch_enter(1, api::intern("cuGraphLaunch"), true);
+        api::launch_exit(1, true);
+    });
+    let of_graph = |graph_node| Activity { graph_node, ..kernel(1, "k", 5) };
+    tell(&[of_graph(1)]);
+    scope("eager", || {
+        for number in 2..=70_000 {
+            launch(number);
+            if number % 10_000 == 0 {
+                tell(&[kernel(number, "e", 1)]);
+            }
+        }
+    });
+    tell(&[of_graph(2)]);
+    assert_eq!(look(session).number("graph/k", "count"), 2);
 }
 
 #[test]

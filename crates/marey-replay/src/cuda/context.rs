@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use super::code;
+use super::{code, start};
 use crate::api::About;
 use crate::context::{self, Context};
 use crate::ffi::{Handle, Out, exports};
@@ -32,7 +32,11 @@ exports! {
         flags.set(0).max(is_active.set(primary.is_active().into()))
     }
 
+    /// By this one profilers ask whether the driver is started.
     fn cuCtxGetCurrent(context: Out<Handle<Context>>) {
+        if !start::is_started() {
+            return code::NOT_INITIALIZED;
+        }
         context.set(context::current())
     }
 

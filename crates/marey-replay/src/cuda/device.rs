@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use super::code;
+use super::{code, start};
 use crate::device::Device;
 use crate::ffi::{INVALID, Out, Text, exports};
 use crate::{context, settings};
@@ -56,7 +56,11 @@ fn find(symbol: &str) -> *mut c_void {
 
 exports! {
     fn cuInit(_flags: u32) {
-        if context::devices() == 0 { code::NO_DEVICE } else { 0 }
+        if context::devices() == 0 {
+            return code::NO_DEVICE;
+        }
+        start::start();
+        0
     }
 
     fn cuDriverGetVersion(version: Out<i32>) {

@@ -7,10 +7,12 @@ mod graph;
 mod launch;
 mod memory;
 mod module;
+pub(crate) mod start;
 mod stream;
 
 /// `CUresult`, as far as the double has reasons.
 pub(crate) mod code {
+    pub(crate) const NOT_INITIALIZED: i32 = 3;
     pub(crate) const INVALID_DEVICE: i32 = 101;
     pub(crate) const INVALID_CONTEXT: i32 = 201;
     pub(crate) const NOT_FOUND: i32 = 500;

@@ -1,48 +1,129 @@
-//! Activity records: which, where to, when.
+//! Activity records: which, where to, when. Each call is there for the process, and for one subscriber.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::code;
-use crate::buffers::{self, Complete, Flush, Request};
+use crate::activity::{PROCESS, client_of};
+use crate::buffers::{self, Complete, Flush, Functions, Request, ScopedComplete, ScopedRequest};
+use crate::callback::{self, Subscriber};
 use crate::context::Context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::record::kind_of;
 use crate::thread::{self, External};
-use crate::{activity, lock, output, settings, worker};
+use crate::{activity, clock, lock, output, settings, worker};
 use std::sync::Mutex;
 
 /// Attributes hold a word each; their numbers are below this.
 static ATTRIBUTES: Mutex<[u64; 32]> = Mutex::new([0; 32]);
 
-fn enable(kind: u32, is_enabled: bool) -> i32 {
-    if activity::enable(kind, is_enabled) { 0 } else { code::INVALID_KIND }
+/// Does something for the process, unless a subscriber beside others is there.
+fn for_process(act: impl FnOnce() -> i32) -> i32 {
+    if callback::is_any_beside_others() { code::NOT_COMPATIBLE } else { act() }
+}
+
+/// Does something for a subscriber beside others, unless records are written for the process.
+fn for_subscriber(subscriber: Handle<Subscriber>, act: impl FnOnce(usize) -> i32) -> i32 {
+    let Some(subscriber) = subscriber.get().filter(|subscriber| subscriber.is_there()) else {
+        return INVALID;
+    };
+    if !subscriber.is_beside_others() || is_process_recorded() {
+        return code::NOT_COMPATIBLE;
+    }
+    act(client_of(subscriber.number()))
+}
+
+fn is_process_recorded() -> bool {
+    buffers::is_registered(PROCESS) && activity::is_recording(PROCESS)
+}
+
+fn enable(client: usize, kind: u32, is_enabled: bool) -> i32 {
+    if activity::enable(client, kind, is_enabled) { 0 } else { code::INVALID_KIND }
+}
+
+fn push(client: usize, kind: u32, id: u64) -> i32 {
+    thread::push_external(External { client, kind, id });
+    0
+}
+
+fn pop(client: usize, kind: u32, last: &Out<u64>) -> i32 {
+    let Some(id) = thread::pop_external(client, kind) else { return code::QUEUE_EMPTY };
+    last.set_if_wanted(id);
+    0
+}
+
+/// Walks a buffer by the sizes that records have in this version.
+fn next_record(buffer: *const u8, valid: usize, record: &Out<*const u8>) -> i32 {
+    let Some(last) = record.get() else { return INVALID };
+    if buffer.is_null() {
+        return INVALID;
+    }
+    // SAFETY: the caller shows a buffer of ours, of which so many bytes are records.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
+    let version = settings::version();
+    let mut offset = 0;
+    if !last.is_null() {
+        let Some(at) = (last as usize).checked_sub(buffer as usize) else { return INVALID };
+        let Some(last) = bytes.get(at..) else { return INVALID };
+        let Some(size) = version.size_of(kind_of(last)) else { return code::INVALID_KIND };
+        offset = at + size;
+    }
+    let Some(next) = bytes.get(offset..).filter(|rest| !rest.is_empty()) else {
+        return code::MAX_LIMIT_REACHED;
+    };
+    match version.size_of(kind_of(next)) {
+        Some(size) if size <= next.len() => record.set(next.as_ptr()),
+        _ => code::INVALID_KIND,
+    }
 }
 
 exports! {
     fn cuptiActivityRegisterCallbacks(request: Option<Request>, complete: Option<Complete>) {
         let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
-        buffers::register(Some((request, complete)));
-        0
+        for_process(|| {
+            buffers::register(PROCESS, Some(Functions::Process(request, complete)));
+            0
+        })
+    }
+
+    fn cuptiActivityRegisterCallbacks_v2(
+        subscriber: Handle<Subscriber>,
+        request: Option<ScopedRequest>,
+        complete: Option<ScopedComplete>,
+    ) {
+        let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
+        for_subscriber(subscriber, |client| {
+            buffers::register(client, Some(Functions::Scoped(request, complete)));
+            0
+        })
     }
 
     fn cuptiActivityEnable(kind: u32) {
-        enable(kind, true)
+        for_process(|| enable(PROCESS, kind, true))
+    }
+
+    fn cuptiActivityEnable_v2(subscriber: Handle<Subscriber>, kind: u32, _configuration: Address) {
+        for_subscriber(subscriber, |client| enable(client, kind, true))
     }
 
     fn cuptiActivityDisable(kind: u32) {
-        enable(kind, false)
+        for_process(|| enable(PROCESS, kind, false))
+    }
+
+    fn cuptiActivityDisable_v2(subscriber: Handle<Subscriber>, kind: u32, _configuration: Address) {
+        for_subscriber(subscriber, |client| enable(client, kind, false))
     }
 
     fn cuptiActivityEnableContext(_context: Handle<Context>, kind: u32) {
-        enable(kind, true)
+        for_process(|| enable(PROCESS, kind, true))
     }
 
     fn cuptiActivityDisableContext(_context: Handle<Context>, kind: u32) {
-        enable(kind, false)
+        for_process(|| enable(PROCESS, kind, false))
     }
 
+    /// Of all clients: there is no flush of one alone.
     fn cuptiActivityFlushAll(flag: u32) {
-        if !buffers::is_registered() {
+        if !buffers::is_any_registered() {
             return code::INVALID_OPERATION;
         }
         output::flush(if flag & 1 == 0 { Flush::Records } else { Flush::Forced });
@@ -55,29 +136,17 @@ exports! {
         0
     }
 
-    /// Walks a buffer by the sizes that records have in this version.
     fn cuptiActivityGetNextRecord(buffer: *const u8, valid: usize, record: Out<*const u8>) {
-        let Some(last) = record.get() else { return INVALID };
-        if buffer.is_null() {
-            return INVALID;
-        }
-        // SAFETY: the caller shows a buffer of ours, of which so many bytes are records.
-        let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
-        let version = settings::version();
-        let mut offset = 0;
-        if !last.is_null() {
-            let Some(at) = (last as usize).checked_sub(buffer as usize) else { return INVALID };
-            let Some(last) = bytes.get(at..) else { return INVALID };
-            let Some(size) = version.size_of(kind_of(last)) else { return code::INVALID_KIND };
-            offset = at + size;
-        }
-        let Some(next) = bytes.get(offset..).filter(|rest| !rest.is_empty()) else {
-            return code::MAX_LIMIT_REACHED;
-        };
-        match version.size_of(kind_of(next)) {
-            Some(size) if size <= next.len() => record.set(next.as_ptr()),
-            _ => code::INVALID_KIND,
-        }
+        for_process(|| next_record(buffer, valid, &record))
+    }
+
+    fn cuptiActivityGetNextRecord_v2(
+        subscriber: Handle<Subscriber>,
+        buffer: *const u8,
+        valid: usize,
+        record: Out<*const u8>,
+    ) {
+        for_subscriber(subscriber, |_| next_record(buffer, valid, &record))
     }
 
     fn cuptiActivityGetStructSize(kind: u32, _version: u32, size: Out<usize>) {
@@ -92,7 +161,16 @@ exports! {
         _stream: u32,
         dropped: Out<usize>,
     ) {
-        dropped.set(output::take_dropped() as usize)
+        for_process(|| dropped.set(output::take_dropped(PROCESS) as usize))
+    }
+
+    fn cuptiActivityGetNumDroppedRecords_v2(
+        subscriber: Handle<Subscriber>,
+        _context: Handle<Context>,
+        _stream: u32,
+        dropped: Out<usize>,
+    ) {
+        for_subscriber(subscriber, |client| dropped.set(output::take_dropped(client) as usize))
     }
 
     fn cuptiActivitySetAttribute(attribute: u32, size: Out<usize>, value: *const u8) {
@@ -119,14 +197,35 @@ exports! {
     }
 
     fn cuptiActivityPushExternalCorrelationId(kind: u32, id: u64) {
-        thread::push_external(External { kind, id });
-        0
+        for_process(|| push(PROCESS, kind, id))
+    }
+
+    fn cuptiActivityPushExternalCorrelationId_v2(
+        subscriber: Handle<Subscriber>,
+        kind: u32,
+        id: u64,
+    ) {
+        for_subscriber(subscriber, |client| push(client, kind, id))
     }
 
     fn cuptiActivityPopExternalCorrelationId(kind: u32, last: Out<u64>) {
-        let Some(id) = thread::pop_external(kind) else { return code::QUEUE_EMPTY };
-        last.set_if_wanted(id);
-        0
+        for_process(|| pop(PROCESS, kind, &last))
+    }
+
+    fn cuptiActivityPopExternalCorrelationId_v2(
+        subscriber: Handle<Subscriber>,
+        kind: u32,
+        last: Out<u64>,
+    ) {
+        for_subscriber(subscriber, |client| pop(client, kind, &last))
+    }
+
+    fn cuptiGetTimestamp(timestamp: Out<u64>) {
+        for_process(|| timestamp.set(clock::now()))
+    }
+
+    fn cuptiGetTimestamp_v2(subscriber: Handle<Subscriber>, timestamp: Out<u64>) {
+        for_subscriber(subscriber, |_| timestamp.set(clock::now()))
     }
 
     /// Only hardware later than what is played has it.

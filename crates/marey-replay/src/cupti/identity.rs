@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::ffi::{Handle, INVALID, Out, exports};
 use crate::graph::{Executable, Graph, Node};
 use crate::stream::StreamHandle;
-use crate::{clock, context, settings};
+use crate::{context, settings};
 use std::ffi::c_char;
 
 /// The names of codes: `CUPTI_` and what the header says.
@@ -30,10 +30,6 @@ fn result_name(code: i32) -> &'static std::ffi::CStr {
 exports! {
     fn cuptiGetVersion(version: Out<u32>) {
         version.set(settings::version().0)
-    }
-
-    fn cuptiGetTimestamp(timestamp: Out<u64>) {
-        timestamp.set(clock::now())
     }
 
     fn cuptiGetResultString(code: i32, text: Out<*const c_char>) {

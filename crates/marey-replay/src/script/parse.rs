@@ -2,6 +2,7 @@
 
 use super::line::{Line, ScriptError};
 use super::{Act, CallBy, Script};
+use crate::activity::PROCESS;
 use crate::clock::Clock;
 use crate::context::{DEFAULT_STREAM, MOST_DEVICES};
 use crate::device::Device;
@@ -132,6 +133,7 @@ impl Parser {
             "mark" => mark(&mut line)?,
             "context" => Act::CreateContext { device: line.number("the device")? },
             "push" => Act::PushExternal(External {
+                client: PROCESS,
                 kind: line.number("the kind of id")?,
                 id: line.number("the id")?,
             }),

@@ -130,19 +130,25 @@ impl<'a> Events<'a> {
         let buffer = self.begin_event();
         write_call_stack(event, buffer)?;
         if kind != NodeKind::Scope {
-            write!(buffer, ",\"kind\":\"{}\"", kind.as_str())?;
+            put(buffer, ",\"kind\":\"");
+            put(buffer, kind.as_str());
+            put(buffer, "\"");
         }
         write_metrics(event, buffer)?;
         if is_open {
             buffer.write_all(b",\"open\":true")?;
         }
-        let category = if event.metrics.is_empty() { "scope" } else { "metric" };
-        write!(buffer, ",\"scope_id\":{scope_id}}},\"cat\":\"{category}\",\"dur\":")?;
-        write_micros(i128::from(span.duration_nanos()), buffer)?;
+        put(buffer, ",\"scope_id\":");
+        put_number(buffer, scope_id);
+        let is_scope = event.metrics.is_empty();
+        put(
+            buffer,
+            if is_scope { "},\"cat\":\"scope\",\"dur\":" } else { "},\"cat\":\"metric\",\"dur\":" },
+        );
+        put_micros(buffer, span.duration_nanos().into());
         write_name(event, buffer)?;
-        write!(buffer, ",\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":", event.lane)?;
-        write_micros(i128::from(span.start_nanos) - i128::from(base_nanos), buffer)?;
-        buffer.push(b'}');
+        put(buffer, ",\"ph\":\"X\"");
+        put_place(buffer, pid, event.lane, i128::from(span.start_nanos) - i128::from(base_nanos));
         self.flush()
     }
 
@@ -174,19 +180,22 @@ impl<'a> Events<'a> {
         let buffer = self.begin_event();
         write_call_stack(event, buffer)?;
         if activity.bytes > 0 {
-            write!(buffer, ",\"bytes\":{}", activity.bytes)?;
+            put(buffer, ",\"bytes\":");
+            put_number(buffer, activity.bytes);
         }
         if activity.correlation > 0 {
-            write!(buffer, ",\"correlation\":{}", activity.correlation)?;
+            put(buffer, ",\"correlation\":");
+            put_number(buffer, activity.correlation.into());
         }
-        write!(buffer, "}},\"cat\":\"{category}\",\"dur\":")?;
-        write_micros(i128::from(activity.duration_nanos), buffer)?;
+        put(buffer, "},\"cat\":\"");
+        put(buffer, category);
+        put(buffer, "\",\"dur\":");
+        put_micros(buffer, activity.duration_nanos.into());
         write_name(event, buffer)?;
-        write!(buffer, ",\"ph\":\"X\",\"pid\":{pid},\"tid\":{lane},\"ts\":")?;
-        write_micros(from_base, buffer)?;
-        buffer.push(b'}');
+        put(buffer, ",\"ph\":\"X\"");
+        put_place(buffer, pid, lane, from_base);
         if activity.launch.is_some() && activity.correlation > 0 {
-            self.flow("f", activity.correlation, lane, from_base)?;
+            self.flow(FLOW_END, activity.correlation, lane, from_base);
         }
         self.flush()
     }
@@ -194,21 +203,16 @@ impl<'a> Events<'a> {
     /// Writes where the arrow to what was launched begins.
     pub(super) fn launch(&mut self, lane: u64, span: &Span, correlation: u32) -> io::Result<()> {
         let from_base = i128::from(span.start_nanos) - i128::from(self.base_nanos);
-        self.flow("s", correlation, lane, from_base)?;
+        self.flow(FLOW_START, correlation, lane, from_base);
         self.flush()
     }
 
-    fn flow(&mut self, ph: &str, id: u32, lane: u64, from_base: i128) -> io::Result<()> {
+    fn flow(&mut self, head: &str, id: u32, lane: u64, from_base: i128) {
         let pid = self.pid;
         let buffer = self.begin_event();
-        let end = if ph == "f" { "\"bp\":\"e\"," } else { "" };
-        write!(
-            buffer,
-            "{{{end}\"cat\":\"flow\",\"id\":{id},\"name\":\"launch->kernel\",\"ph\":\"{ph}\",\"pid\":{pid},\"tid\":{lane},\"ts\":"
-        )?;
-        write_micros(from_base, buffer)?;
-        buffer.push(b'}');
-        Ok(())
+        put(buffer, head);
+        put_number(buffer, id.into());
+        put_place(buffer, pid, lane, from_base);
     }
 
     /// Writes a mark, or metrics of which no scope's event tells.
@@ -225,7 +229,7 @@ impl<'a> Events<'a> {
         write!(buffer, "}},\"cat\":\"{category}\"")?;
         write_name(event, buffer)?;
         write!(buffer, ",\"ph\":\"i\",\"pid\":{pid},\"s\":\"t\",\"tid\":{},\"ts\":", event.lane)?;
-        write_micros(i128::from(time_nanos) - i128::from(base_nanos), buffer)?;
+        put_micros(buffer, i128::from(time_nanos) - i128::from(base_nanos));
         buffer.push(b'}');
         self.flush()
     }
@@ -299,15 +303,57 @@ fn write_name(event: &Event, buffer: &mut Vec<u8>) -> io::Result<()> {
     string(buffer, &title(name, event.metrics))
 }
 
-/// Microseconds with three decimals, digit by digit: a real number would round them.
-fn write_micros(nanos: i128, buffer: &mut Vec<u8>) -> io::Result<()> {
-    let sign = if nanos < 0 { "-" } else { "" };
-    let nanos = nanos.unsigned_abs();
-    // Wide numbers are slow to print, and rare.
-    match u64::try_from(nanos) {
-        Ok(nanos) => write!(buffer, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
-        Err(_) => write!(buffer, "{sign}{}.{:03}", nanos / 1000, nanos % 1000),
+/// What an arrow's ends begin with, up to its number.
+const FLOW_START: &str = "{\"cat\":\"flow\",\"name\":\"launch->kernel\",\"ph\":\"s\",\"id\":";
+const FLOW_END: &str =
+    "{\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"launch->kernel\",\"ph\":\"f\",\"id\":";
+
+/// Process, lane and moment of an event, and its end.
+fn put_place(buffer: &mut Vec<u8>, pid: u64, lane: u64, from_base_nanos: i128) {
+    put(buffer, ",\"pid\":");
+    put_number(buffer, pid);
+    put(buffer, ",\"tid\":");
+    put_number(buffer, lane);
+    put(buffer, ",\"ts\":");
+    put_micros(buffer, from_base_nanos);
+    buffer.push(b'}');
+}
+
+#[inline]
+fn put(buffer: &mut Vec<u8>, text: &str) {
+    buffer.extend_from_slice(text.as_bytes());
+}
+
+/// A whole number, digit by digit: the formatter takes several times as long.
+fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
+    const MOST_DIGITS: usize = 20;
+    let mut digits = [b'0'; MOST_DIGITS];
+    let mut first = MOST_DIGITS;
+    loop {
+        first -= 1;
+        digits[first] += (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
     }
+    buffer.extend_from_slice(&digits[first..]);
+}
+
+/// Microseconds with three decimals: a real number would round them.
+fn put_micros(buffer: &mut Vec<u8>, nanos: i128) {
+    if nanos < 0 {
+        buffer.push(b'-');
+    }
+    let nanos = nanos.unsigned_abs();
+    let decimals = (nanos % 1000) as u64;
+    match u64::try_from(nanos) {
+        Ok(nanos) => put_number(buffer, nanos / 1000),
+        Err(_too_wide) => put(buffer, &(nanos / 1000).to_string()),
+    }
+    buffer.push(b'.');
+    let digit = |value: u64| b'0' + (value % 10) as u8;
+    buffer.extend_from_slice(&[digit(decimals / 100), digit(decimals / 10), digit(decimals)]);
 }
 
 #[cfg(test)]
@@ -326,7 +372,7 @@ mod tests {
             (i128::from(i64::MAX) - i128::from(i64::MIN), "18446744073709551.615"),
         ] {
             let mut buffer = Vec::new();
-            write_micros(nanos, &mut buffer).unwrap();
+            put_micros(&mut buffer, nanos);
             assert_eq!(String::from_utf8(buffer).unwrap(), expected);
         }
     }

@@ -1,0 +1,156 @@
+"""Measures what GPU kernels cost: `python bench/gpu.py`, in the environment of the tests.
+
+The kernels are played by the double of libcupti, so nothing of a real device or of CUPTI is in the
+figures: they are what each profiler itself takes, and the double, which is measured alone, too.
+marey and Proton run in turn, each in processes of its own. `--update` writes `docs/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import replay
+from table import duration, grid, measured_with, update
+
+WORKER = Path(__file__).with_name("gpu_worker.py")
+KERNELS = 200_000
+MANY = 8_000_000
+PEERS_MANY = 800_000
+ROUNDS = 7
+MEBI = 1 << 20
+
+LONG = (
+    ("proton", "trace", PEERS_MANY),
+    ("marey", "trace", PEERS_MANY),
+    ("marey", "run", MANY),
+)
+KINDS = {"trace": "Chrome trace", "run": "run"}
+
+Figures = dict[str, float]
+
+
+def run(profiler: str, kind: str, kernels: int) -> Figures:
+    """Has one process do the work, in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
+        variables = replay.environment(Path(folder) / "double")
+        command = [sys.executable, str(WORKER), profiler, kind, str(kernels)]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **variables, "MAREY_COLLECT": "0"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        figures: Figures = json.loads(done.stdout.splitlines()[-1])
+        return figures
+
+
+def medians(data: str) -> dict[str, Figures]:
+    """Each profiler's figures, the median of several processes that ran in turn."""
+    sides = ("nothing", "proton", "marey")
+    all_figures: dict[str, list[Figures]] = {side: [] for side in sides}
+    for _ in range(ROUNDS):
+        for side in sides:
+            all_figures[side].append(run(side, data, KERNELS))
+    return {
+        side: {key: statistics.median(one[key] for one in figures) for key in figures[0]}
+        for side, figures in all_figures.items()
+    }
+
+
+def verdict(is_held: bool) -> str:
+    return "holds" if is_held else "**missed**"
+
+
+def cost_lines(data: str) -> list[tuple[str, ...]]:
+    """What a launch and the end cost, beside Proton."""
+    sides = medians(data)
+    double = sides["nothing"]["launch_nanos"]
+    proton, marey = (sides[side]["launch_nanos"] - double for side in ("proton", "marey"))
+    lines: list[tuple[str, ...]] = [
+        (
+            f"a launch and its record, {data}",
+            duration(proton),
+            duration(marey),
+            f"{marey / proton:.3f}",
+            "≤ 0.2",
+            verdict(marey <= 0.2 * proton),
+        )
+    ]
+    proton, marey = (sides[side]["end_nanos"] for side in ("proton", "marey"))
+    lines.append(
+        (
+            f"the end of the session, a kernel, {data}",
+            duration(proton),
+            duration(marey),
+            f"{marey / proton:.3f}",
+            "≤ 0.1",
+            verdict(marey <= 0.1 * proton),
+        )
+    )
+    if data == "tree":
+        # What the decoder has not come to is read at the end.
+        records = 1e9 / (sides["marey"]["decoder_nanos"] + sides["marey"]["end_nanos"])
+        lines.append(
+            (
+                "records decoded on one core",
+                "-",
+                f"{records / 1e6:.1f} M/s",
+                "-",
+                "≥ 10 M/s",
+                verdict(records >= 10e6),
+            )
+        )
+    return lines
+
+
+def memory_lines() -> list[tuple[str, ...]]:
+    """The most memory of long traces."""
+    lines: list[tuple[str, ...]] = []
+    for profiler, kind, kernels in LONG:
+        bytes_held = run(profiler, kind, kernels)["peak_bytes"]
+        is_barred = profiler == "marey" and kernels == MANY
+        lines.append(
+            (
+                f"{profiler}, {KINDS[kind]} of {kernels:,} kernels",
+                f"{bytes_held / MEBI:,.0f} MiB",
+                "< 300 MiB" if is_barred else "-",
+                verdict(bytes_held < 300 * MEBI) if is_barred else "",
+            )
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--update", action="store_true", help="write the tables to docs/benchmarks.md"
+    )
+    arguments = parser.parse_args()
+    costs = [line for data in ("tree", "trace") for line in cost_lines(data)]
+    double = run("nothing", "tree", KERNELS)["launch_nanos"]
+    headings = ("what", "Proton takes", "marey takes", "ratio", "bar", "")
+    lines = [measured_with("bench/gpu.py --update"), ""]
+    lines += [
+        f"The double itself takes {duration(double)} a launch; the rows leave that out.",
+        "",
+    ]
+    lines += [*grid([headings, *costs]), ""]
+    lines += grid([("most memory of", "it takes", "bar", ""), *memory_lines()])
+    text = "\n".join(lines)
+    print(text)
+    if arguments.update:
+        update(text, "bench/gpu.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""One process of `bench/gpu.py`: launches kernels on the double under one profiler, and counts.
+
+    python gpu_worker.py {nothing|marey|proton} {tree|trace|run} KERNELS
+
+A run is a trace that stays in marey's run directory; else a trace becomes Chrome's.
+
+Prints, as JSON, CPU nanoseconds: a launch, of all threads; a kernel, of marey's decoder; a kernel,
+of the end; and the most bytes that were resident.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from replay import Double, use_driver
+
+KERNELS_AT_A_TIME = 100_000
+NANOS_A_KERNEL = 1000
+ROUNDS_TO_WARM = 1000
+
+
+Scope = Callable[[str], AbstractContextManager[object]]
+
+
+def begin(profiler: str, kind: str) -> tuple[Scope, Callable[[], object]]:
+    """The profiler's scope, and what ends it; it records from here on."""
+    if profiler == "marey":
+        import marey
+
+        data = "tree" if kind == "tree" else "trace"
+        session = marey.start("marey", backend="cupti", data=data)
+        file_format = "marey" if kind == "run" else ""
+        return marey.scope, lambda: marey.finalize(session, file_format)
+    if profiler == "proton":
+        use_driver()
+        import triton.profiler as proton
+
+        session = proton.start("proton", backend="cupti", data=kind)
+        file_format = "chrome_trace" if kind == "trace" else "hatchet"
+        return proton.scope, lambda: proton.finalize(session, file_format)
+    return lambda name: contextlib.nullcontext(), lambda: None
+
+
+def decoder_nanos() -> float:
+    """CPU time of marey's decoder so far, to the kernel's tick."""
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "marey-gpu":
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e9
+    return 0.0
+
+
+def main(profiler: str, kind: str, kernels: int) -> None:
+    double = Double()
+    scope, end = begin(profiler, kind)
+    double.launch("kernel", NANOS_A_KERNEL, times=ROUNDS_TO_WARM)
+    began = time.process_time_ns()
+    with scope("step"):
+        for _ in range(kernels // KERNELS_AT_A_TIME):
+            double.launch("kernel", NANOS_A_KERNEL, times=KERNELS_AT_A_TIME)
+    launched = time.process_time_ns()
+    decoded = decoder_nanos()
+    end()
+    ended = time.process_time_ns()
+    print(
+        json.dumps(
+            {
+                "launch_nanos": (launched - began) / kernels,
+                "decoder_nanos": decoded / kernels,
+                "end_nanos": (ended - launched) / kernels,
+                "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                "dropped": double.stats().dropped,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,115 @@
+//! Every call of the driver and the runtime as a span, and the numbers that programs put upon calls.
+
+use crate::harness::{Recorded, Trace, alone, calls, play};
+use marey_gpu::cupti::interfaces::Interfaces;
+use marey_model::context::NodeKind;
+use marey_record::api;
+
+/// Records the part `go` inside a scope `step`.
+fn record(calls: Interfaces) -> Recorded {
+    let trace = Trace::start(calls).unwrap();
+    let step = api::intern("step");
+    api::enter(step, NodeKind::Scope);
+    play("go");
+    api::exit(step);
+    trace.finish()
+}
+
+const DRIVER: Interfaces = Interfaces { driver: true, runtime: false };
+const RUNTIME: Interfaces = Interfaces { driver: false, runtime: true };
+const BOTH: Interfaces = Interfaces { driver: true, runtime: true };
+
+/// A launch that torch would make, and a capture, in which no call is one that launches.
+const SCRIPT: &str = "
+version 130001
+api runtime
+part go {
+    launch k
+    capture c stream 7 {
+        launch in_graph
+    }
+    graph c stream 7
+}
+";
+
+#[test]
+fn calls_of_both_interfaces_nest_and_their_kernels_belong_to_the_scope_once() {
+    let test = "calls::calls_of_both_interfaces_nest_and_their_kernels_belong_to_the_scope_once";
+    if !alone(test, SCRIPT) {
+        return;
+    }
+    let recorded = record(BOTH);
+    let paths = recorded.call_paths();
+    let launches = [
+        ("step/cudaLaunchKernel_v7000".to_owned(), 1),
+        ("step/cudaLaunchKernel_v7000/cuLaunchKernel".to_owned(), 1),
+    ];
+    assert_eq!(paths[..2], launches, "{paths:?}");
+    let [runtime, driver] = &recorded.calls[..2] else { unreachable!() };
+    assert!(runtime.times.0 <= driver.times.0 && driver.times.1 <= runtime.times.1);
+    for call in ["cudaStreamBeginCapture_v10000", "cudaGraphInstantiate_v12000"] {
+        let of_runtime = format!("step/{call}");
+        let correlation = paths.iter().find(|path| path.0 == of_runtime).unwrap().1;
+        let of_both: Vec<_> = paths.iter().filter(|path| path.1 == correlation).collect();
+        assert_eq!(of_both.len(), 2, "{of_both:?}");
+        assert!(of_both[1].0.starts_with(&format!("{of_runtime}/cu")), "{of_both:?}");
+    }
+
+    let kernels: Vec<_> = recorded.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    assert_eq!(kernels, ["k", "in_graph"]);
+    assert_eq!(recorded.kernels[0].path, ["step"], "not below the call");
+}
+
+#[test]
+fn calls_of_one_interface_are_kept_alone() {
+    if !alone("calls::calls_of_one_interface_are_kept_alone", SCRIPT) {
+        return;
+    }
+    let recorded = record(DRIVER);
+    let paths = recorded.call_paths();
+    assert_eq!(paths[0], ("step/cuLaunchKernel".to_owned(), 1));
+    assert!(paths.iter().any(|path| path.0 == "step/cuStreamBeginCapture_v2"), "{paths:?}");
+    assert!(paths.iter().all(|path| !path.0.contains("/cuda")), "{paths:?}");
+
+    let recorded = record(RUNTIME);
+    let paths = recorded.call_paths();
+    assert!(paths.iter().any(|path| path.0 == "step/cudaStreamBeginCapture_v10000"), "{paths:?}");
+    assert!(paths.iter().all(|path| !path.0.contains("cuStreamBeginCapture")), "{paths:?}");
+    // What launches is told by the driver, wanted or not.
+    assert!(paths.iter().any(|path| path.0 == "step/cudaLaunchKernel_v7000/cuLaunchKernel"));
+}
+
+#[test]
+fn without_being_asked_for_no_more_than_launches_is_told() {
+    if !alone("calls::without_being_asked_for_no_more_than_launches_is_told", SCRIPT) {
+        return;
+    }
+    record(BOTH);
+    let domains = calls("cuptiEnableDomain");
+    let recorded = record(Interfaces::default());
+    let paths: Vec<_> = recorded.call_paths().into_iter().map(|path| path.0).collect();
+    let launches = ["step/cuLaunchKernel", "step/cuLaunchKernel", "step/cuGraphLaunch"];
+    assert_eq!(paths, launches, "nor that we waited for the device");
+    assert_eq!(calls("cuptiEnableDomain"), domains + 3, "domains are turned off at the end alone");
+}
+
+#[test]
+fn a_number_that_the_program_puts_upon_a_call_is_its_kernels() {
+    let script = "
+        version 130001
+        api runtime
+        part go {
+            push 3 77
+            launch inner
+            pop 3
+            launch outer
+        }";
+    if !alone("calls::a_number_that_the_program_puts_upon_a_call_is_its_kernels", script) {
+        return;
+    }
+    let recorded = record(RUNTIME);
+    let ids: Vec<_> =
+        recorded.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.external)).collect();
+    assert_eq!(ids, [("inner", Some(77)), ("outer", None)]);
+    assert_eq!(record(Interfaces::default()).kernels[0].external, None);
+}

@@ -1,0 +1,209 @@
+//! Programs of their own that play a script, and what their spools hold.
+
+use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::search::Hints;
+use marey_gpu::cupti::unavailable::Unavailable;
+use marey_gpu::level::{self, Level, Request};
+use marey_model::context::NodeKind;
+use marey_model::spool::{ActivityKind, Detail, Frame, NodeDef, Reader, Shape};
+use marey_record::{Format, SessionId, SessionOptions, api};
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char, c_void};
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Runs a test in a process of its own, which has the double with this script; whether this is that process.
+pub(crate) fn alone(test: &str, script: &str) -> bool {
+    const ALONE: &str = "MAREY_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let folder = TempDir::new().unwrap();
+    symlink(double(), folder.path().join("libcuda.so.1")).unwrap();
+    let script_file = folder.path().join("script");
+    std::fs::write(&script_file, script).unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .env("LD_LIBRARY_PATH", folder.path())
+        .env("MAREY_CUPTI_LIB", double())
+        .env("MAREY_KEEP_SPOOL", "1")
+        .env("MAREY_REPLAY", script_file)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "there is no test {test}: {said}");
+    false
+}
+
+/// The double lies beside this program.
+fn double() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libmarey_replay.so")
+}
+
+/// Plays a part of the script.
+#[expect(unsafe_code, reason = "a call of the double")]
+pub(crate) fn play(part: &str) {
+    let name = CString::new(part).unwrap();
+    // SAFETY: the function takes a text and gives a number.
+    let play: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
+    // SAFETY: the text ends with a zero.
+    assert_eq!(unsafe { play(name.as_ptr()) }, 0, "the script has no part {part}");
+}
+
+/// How often a function of libcupti was called.
+#[expect(unsafe_code, reason = "a call of the double")]
+pub(crate) fn calls(function_name: &str) -> u64 {
+    let name = CString::new(function_name).unwrap();
+    // SAFETY: the function takes a text and gives a number.
+    let calls: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
+    // SAFETY: the text ends with a zero.
+    unsafe { calls(name.as_ptr()) }
+}
+
+/// A function of the double.
+///
+/// # Safety
+/// `F` is a pointer to a function with the signature of that of this name.
+#[expect(unsafe_code, reason = "the address of a function becomes a function")]
+unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
+    // SAFETY: the double is trusted.
+    let library = unsafe { libloading::os::unix::Library::new(double()) }.unwrap();
+    // SAFETY: the caller's promise.
+    let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
+    let function = *address;
+    std::mem::forget(library);
+    function
+}
+
+/// What an unused parameter is.
+pub(crate) const NOTHING: *mut c_void = std::ptr::null_mut();
+
+/// A trace session that records the double, and what is in its spool when it is over.
+pub(crate) struct Trace {
+    folder: TempDir,
+    session: SessionId,
+}
+
+impl Trace {
+    pub(crate) fn start(calls: Interfaces) -> Result<Self, Unavailable> {
+        let folder = TempDir::new().unwrap();
+        let name = folder.path().join("trace");
+        let options =
+            SessionOptions { format: Format::Run, ..SessionOptions::named(name.to_str().unwrap()) };
+        let session = api::start(&options).unwrap();
+        let hints = Hints::from_env(Vec::new());
+        level::start(&Request { is_required: true, keeps_activities: true, calls, hints })?;
+        Ok(Self { folder, session })
+    }
+
+    pub(crate) fn finish(self) -> Recorded {
+        api::finalize(self.session, None).unwrap();
+        let mut recorded = Recorded::default();
+        let spools = self.folder.path().join("trace.marey/spool").read_dir().unwrap();
+        spools.for_each(|spool| recorded.add(&spool.unwrap().path()));
+        recorded
+    }
+}
+
+/// How devices are recorded, in words.
+pub(crate) fn level_text() -> String {
+    match level::level() {
+        Level::Cupti(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A call of CUDA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Names from the outermost scope to the call.
+    pub(crate) path: Vec<String>,
+    pub(crate) correlation: u32,
+    pub(crate) times: (i64, i64),
+}
+
+/// A kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) correlation: u32,
+    pub(crate) external: Option<u64>,
+    /// Names from the outermost scope to where it was launched.
+    pub(crate) path: Vec<String>,
+}
+
+/// What spools hold.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// In order of their beginnings.
+    pub(crate) calls: Vec<Call>,
+    pub(crate) kernels: Vec<Kernel>,
+    texts: BTreeMap<u32, String>,
+    nodes: BTreeMap<(u32, u32), NodeDef>,
+    shapes: BTreeMap<u32, Shape>,
+}
+
+impl Recorded {
+    fn add(&mut self, spool: &Path) {
+        let mut launches = Vec::new();
+        for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
+            match frame.unwrap() {
+                Frame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
+                Frame::Nodes { thread, first, nodes } => {
+                    self.nodes.extend((first..).map(|node| (thread, node)).zip(nodes));
+                }
+                Frame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+                Frame::Launches { launches: some, .. } => launches = some,
+                Frame::Spans { thread, spans, .. } => {
+                    for (at, correlation) in launches.drain(..) {
+                        let span = &spans[at as usize];
+                        let times = (span.start_nanos, span.end_nanos);
+                        assert_eq!(self.nodes[&(thread, span.node)].kind, NodeKind::Runtime);
+                        let path = self.path(thread, span.node);
+                        self.calls.push(Call { path, correlation, times });
+                    }
+                }
+                Frame::Activities { activities, .. } => {
+                    for activity in activities {
+                        let shape = &self.shapes[&activity.shape];
+                        let detail = |(detail, value): &(Detail, u64)| {
+                            (*detail == Detail::ExternalId).then_some(*value)
+                        };
+                        if shape.kind == ActivityKind::Kernel {
+                            let (thread, node) = activity.launch.unwrap();
+                            self.kernels.push(Kernel {
+                                name: self.texts[&shape.name].clone(),
+                                correlation: activity.correlation,
+                                external: shape.details.iter().find_map(detail),
+                                path: self.path(thread, node),
+                            });
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.calls.sort_by_key(|call| (call.times.0, -call.times.1));
+    }
+
+    fn path(&self, thread: u32, mut node: u32) -> Vec<String> {
+        let mut path = Vec::new();
+        while let Some(def) = self.nodes.get(&(thread, node)).filter(|def| def.parent != node) {
+            path.push(self.texts[&def.name].clone());
+            node = def.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Calls as their paths and numbers.
+    pub(crate) fn call_paths(&self) -> Vec<(String, u32)> {
+        self.calls.iter().map(|call| (call.path.join("/"), call.correlation)).collect()
+    }
+}

@@ -1,0 +1,12 @@
+//! CUPTI, played by the double: who else records, and which calls are kept.
+//!
+//! Each test runs in a process of its own, which has the double for the driver and for libcupti
+//! ([`harness::alone`]).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod harness;
+mod other_tool;
+
+mod calls;
+mod multi_subscriber;

@@ -1,0 +1,59 @@
+//! A hasher for numbers that the program gives out itself, which nobody chooses against us.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What maps and sets with such keys are built with.
+pub type NumberHash = BuildHasherDefault<NumberHasher>;
+
+/// The hasher: a multiplication a word.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(ODD);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
+    #[test]
+    fn numbers_side_by_side_and_addresses_a_page_apart_spread() {
+        let hash = |number: u64| NumberHash::default().hash_one(number);
+        for step in [1, 8, 64, 4096, 1 << 20] {
+            // Tables take the low bits for the place and the high ones to compare.
+            let low: HashSet<_> = (0..1024).map(|at| hash(at * step) & 0xfff).collect();
+            let high: HashSet<_> = (0..1024).map(|at| hash(at * step) >> 57).collect();
+            assert!(low.len() > 700, "{step}: {}", low.len());
+            assert!(high.len() > 100, "{step}: {}", high.len());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+"""What fails, is lost, or ends early: the program goes on, and the profile says what it lacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import counts, tree
+from gpu_programs import losses, note, outcome, recorded, run
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+class Refusal(NamedTuple):
+    """A call that fails, and what is said of it."""
+
+    script: str
+    code: int | None
+    step: str
+    hint: str
+
+
+REFUSALS = {
+    "held by another tool": Refusal("fail cuptiSubscribe 39", 39, "`cuptiSubscribe`", "other tool"),
+    "no driver, 12.9": Refusal("fail cupti* 15", 15, "`cuptiGetVersion`", "MAREY_CUPTI_LIB"),
+    "no driver, 13.0": Refusal("fail cuptiSubscribe 999", 999, "`cuptiSubscribe`", "newer"),
+    "not initialized": Refusal("fail cuptiSubscribe 15", 15, "`cuptiSubscribe`", "newer"),
+    "no version": Refusal("fail cuptiGetVersion 999", 999, "`cuptiGetVersion`", "MAREY_CUPTI_LIB"),
+    "no privileges": Refusal(
+        "fail cuptiActivityEnable 35", 35, "`cuptiActivityEnable`", "NVreg_RestrictProfiling"
+    ),
+    "no buffers": Refusal(
+        "fail cuptiActivityRegisterCallbacks 999",
+        999,
+        "`cuptiActivityRegisterCallbacks`",
+        "MAREY_CUPTI_LIB",
+    ),
+    "no callbacks": Refusal(
+        "fail cuptiEnableCallback 14", 14, "`cuptiEnableCallback`", "other tool"
+    ),
+    "no clock": Refusal(
+        "fail cuptiGetTimestamp 999", 999, "`cuptiGetTimestamp`", "MAREY_CUPTI_LIB"
+    ),
+    "no device": Refusal("devices 0", 100, "`cuInit`", "CUDA_VISIBLE_DEVICES"),
+    "a driver of another version": Refusal("fail cuInit 803", 803, "`cuInit`", "restart"),
+    "devices that cannot be counted": Refusal(
+        "fail cuDeviceGetCount 999", 999, "`cuDeviceGetCount`", "nvidia-smi"
+    ),
+    "newer than the driver": Refusal("driver 12080", None, "CUDA 13", "MAREY_CUPTI_LIB"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+def test_a_call_that_fails_is_named_and_the_host_side_recorded(refusal: Refusal) -> None:
+    ended = outcome(
+        """
+        import json
+        try:
+            marey.start("none", backend="cupti")
+        except marey.BackendUnavailable as error:
+            print(json.dumps([error.backend, error.step, error.code, error.hint]))
+        double.launch("kernel", 1)  # the program uses CUDA
+        marey.start("profile")
+        with marey.scope("step"):
+            double.launch("kernel", 5)
+        marey.finalize()
+        print(double.stats().callbacks, double.stats().written)
+        """,
+        refusal.script,
+    )
+    assert ended.exit_code == 0, ended.stderr
+    told, counted = ended.stdout.splitlines()
+    backend, step, code, hint = json.loads(told)
+    assert (backend, code) == ("cupti", refusal.code)
+    assert refusal.step in step
+    assert refusal.hint in hint
+    assert counted == "0 0", "nothing of CUPTI may stay on"
+    assert counts(tree("profile.hatchet")) == {"step": 1}
+    assert recorded() == {}
+    assert note() == f"host only: {step}; {hint}"
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    if "no device" not in refusal.script and "devices" not in refusal.script:
+        assert step in ended.stderr or "no GPU was found" in ended.stderr
+    assert not Path("none.hatchet").exists()
+
+
+def test_a_library_that_lacks_a_record_kind_still_has_kernels() -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti", data="trace")
+        double.run()
+        marey.finalize()
+        """,
+        # Of a trace's kinds the first is the kernels'.
+        """
+        fail cuptiActivityEnable 1 at 2
+        launch kernel duration 3
+        copy to-device 64
+        """,
+    )
+    events = json.loads(Path("profile.chrome_trace").read_text())["traceEvents"]
+    assert [event["name"] for event in events if event.get("cat") == "kernel"] == ["kernel"]
+
+
+def test_another_tool_that_ends_lets_us_in() -> None:
+    run(
+        """
+        try:
+            marey.start("first", backend="cupti")
+        except marey.BackendUnavailable as error:
+            assert error.code == 39
+        marey.start("profile", backend="cupti")
+        double.launch("kernel", 5)
+        marey.finalize()
+        """,
+        "fail cuptiSubscribe 39 at 1",
+    )
+    assert recorded() == {"kernel": (1, 5)}
+
+
+TORCH = """
+    class Event:
+        nanos = 0
+
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self, stream):
+            Event.nanos += 1500
+            self.nanos = Event.nanos
+
+        def query(self):
+            return True
+
+        synchronize = query
+
+        def elapsed_time(self, end):
+            return (end.nanos - self.nanos) / 1e6
+
+    class cuda:
+        Event = Event
+
+        class Stream:
+            cuda_stream = 7
+
+        current_stream = staticmethod(lambda device=None, stream=Stream(): stream)
+        is_current_stream_capturing = staticmethod(lambda: False)
+        current_device = staticmethod(lambda: 0)
+
+    class version:
+        hip = None
+"""
+
+
+def test_launches_of_triton_are_timed_by_events_where_cupti_is_held() -> None:
+    pytest.importorskip("triton")
+    ended = outcome(
+        f"""
+        import sys, textwrap, types
+        from triton import knobs
+        from triton.compiler import LazyDict
+
+        sys.modules["torch"] = torch = types.ModuleType("torch")
+        exec(textwrap.dedent({TORCH!r}), vars(torch))
+        assert cuda.cuInit(0) == 0
+        marey.start("profile", hook="triton")
+        with marey.scope("step"):
+            for _ in range(3):
+                metadata = LazyDict({{"name": "matmul", "function": 1, "stream": 7}})
+                knobs.runtime.launch_enter_hook(metadata)
+                double.launch("kernel", 5)
+                knobs.runtime.launch_exit_hook(metadata)
+        marey.finalize()
+        """,
+        "fail cuptiSubscribe 39",
+    )
+    assert ended.exit_code == 0, ended.stderr
+    assert recorded() == {"step/matmul": (3, 4500)}
+    assert "39" in note()
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("marey: Triton launches were timed by events: `cuptiSubscribe`")
+    assert "end the other tool's session" in line
+
+
+# Losses
+
+
+def test_what_the_library_drops_is_counted() -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        double.run()
+        marey.finalize()
+        """,
+        "drop 3\nrepeat 10 {\nlaunch kernel duration 3\n}",
+    )
+    assert recorded() == {"kernel": (7, 21)}
+    assert losses() == {"device_records_dropped": 3}
+
+
+def test_a_kernel_that_has_not_ended_is_counted_and_not_summed() -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        double.run()
+        marey.finalize()
+        """,
+        "launch ended duration 3\nlaunch running duration 9 unfinished",
+    )
+    assert recorded() == {"ended": (1, 3)}
+    assert losses() == {"device_records_dropped": 1}
+
+
+@pytest.mark.parametrize("delivery", ["inline", "worker"])
+@pytest.mark.parametrize("version", [26, 130_001])
+def test_no_more_memory_than_allowed_and_every_loss_counted(delivery: str, version: int) -> None:
+    """Of the versions, the older one takes no NULL for a buffer."""
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        for _ in range(30):
+            double.launch("kernel", 3, times=20_000)
+        marey.finalize()
+        """,
+        f"version {version}\ndelivery {delivery}",
+        MAREY_GPU_BUFFER_BYTES=str(8 << 20),
+    )
+    ((count, nanos),) = recorded().values()
+    assert nanos == 3 * count
+    lost = losses()
+    missing = lost.get("device_records_dropped", 0) + lost.get("unmatched_activities", 0)
+    assert count + missing == 600_000
+
+
+def test_launches_beyond_a_threads_log_are_counted() -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        with marey.scope("step"):
+            double.launch("kernel", 3, times=200_000)
+        marey.finalize()
+        """,
+        MAREY_LAUNCH_BUFFER_BYTES="4096",
+    )
+    count, nanos = recorded()["step/kernel"]
+    assert nanos == 3 * count
+    lost = losses()
+    assert count + lost["unmatched_activities"] == 200_000
+    assert lost["launch_buffer_full"] == lost["unmatched_activities"]

@@ -1,0 +1,244 @@
+"""When devices are recorded, and when nothing of it is left: starts, ends, forks, signals."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import Live, counts, files, tree
+from gpu_programs import losses, note, outcome, program, recorded, run
+from replay import environment
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
+
+# The starter is another thread than the program's.
+WAIT = """
+while marey._native.gpu_level()[0] == "waiting":
+    pass
+"""
+
+
+def test_a_session_from_before_the_driver_starts_with_it() -> None:
+    run(
+        f"""
+        marey.start("profile")
+        assert double.calls("cuInit") == 0, "a program that forks later could not use CUDA"
+        with marey.scope("before"):
+            pass
+        assert cuda.cuInit(0) == 0
+        {WAIT.replace(chr(10), chr(10) + " " * 8)}
+        with marey.scope("step"):
+            double.launch("kernel", 5)
+        marey.finalize()
+        """
+    )
+    assert recorded() == {"step/kernel": (1, 5)}
+    assert counts(tree("profile.hatchet"))["before"] == 1
+    assert note().startswith("CUPTI 130001")
+
+
+def test_one_that_names_the_backend_starts_the_driver_for_one_that_waits() -> None:
+    run(
+        """
+        marey.start("waits")
+        marey.start("names", backend="cupti")
+        assert double.calls("cuInit") > 0
+        with marey.scope("step"):
+            double.launch("kernel", 5)
+        marey.finalize()
+        """
+    )
+    assert recorded("waits.hatchet") == recorded("names.hatchet") == {"step/kernel": (1, 5)}
+
+
+def test_another_tool_that_waits_for_the_driver_is_left_alone() -> None:
+    ended = outcome(
+        """
+        marey.start("profile")
+        assert os.environ["CUDA_INJECTION64_PATH"] == "/nowhere/tool.so"
+        with marey.scope("step"):
+            double.launch("kernel", 5)
+        marey.finalize()
+        """,
+        CUDA_INJECTION64_PATH="/nowhere/tool.so",
+    )
+    assert ended.exit_code == 0, ended.stderr
+    assert recorded() == {}
+    assert counts(tree("profile.hatchet")) == {"step": 1}
+    assert note() == "the program had not used CUDA"
+
+
+def test_a_program_without_cuda_is_not_made_to_use_it() -> None:
+    ended = outcome(
+        """
+        marey.start("profile")
+        with marey.scope("step"):
+            pass
+        print(double.calls("cuInit"), double.calls("cuptiSubscribe"))
+        marey.finalize()
+        """
+    )
+    assert ended.stdout == "0 0\n"
+    assert ended.stderr == (
+        "marey: the program used no NVIDIA GPU; the profile holds the host side only\n"
+    )
+
+
+@deliveries
+def test_nothing_is_left_after_the_last_session(delivery: str) -> None:
+    run(
+        """
+        for name in ("first", "second", "third"):
+            marey.start(name, backend="cupti")
+            double.launch("kernel", 5, times=3)
+            marey.finalize()
+            before = double.stats()
+            double.launch("kernel", 5, times=100)
+            after = double.stats()
+            assert before.callbacks == after.callbacks > 0
+            assert before.written == after.written
+        assert double.calls("cuptiSubscribe") == double.calls("cuptiUnsubscribe") == 3
+        assert double.calls("cuptiFinalize") == 0, "another tool may use the library"
+        """,
+        f"delivery {delivery}",
+    )
+    for name in ("first", "second", "third"):
+        assert recorded(f"{name}.hatchet") == {"kernel": (3, 15)}
+        assert losses(f"{name}.hatchet") == {}
+
+
+@deliveries
+def test_nothing_is_recorded_while_no_session_is_active(delivery: str) -> None:
+    run(
+        """
+        session = marey.start("profile", backend="cupti")
+        double.launch("kernel", 5)
+        marey.deactivate(session)
+        double.launch("kernel", 100, times=1000)
+        marey.activate(session)
+        double.launch("kernel", 7)
+        marey.finalize()
+        """,
+        f"delivery {delivery}",
+    )
+    assert recorded() == {"kernel": (2, 12)}
+    assert losses() == {}
+
+
+def test_disabled_it_touches_nothing() -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        double.launch("kernel", 5)
+        marey.finalize()
+        assert double.calls("cuptiSubscribe") == 0
+        """,
+        MAREY_DISABLE="1",
+    )
+    assert files() == []
+
+
+@deliveries
+def test_a_child_of_a_fork_records_the_host_and_the_parent_goes_on(delivery: str) -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        with marey.scope("before"):
+            double.launch("kernel", 5)
+        child = os.fork()
+        if child == 0:
+            with marey.scope("child"):
+                pass
+            marey.finalize()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with marey.scope("after"):
+            double.launch("kernel", 7)
+        marey.finalize()
+        """,
+        f"delivery {delivery}",
+    )
+    assert recorded() == {"before/kernel": (1, 5), "after/kernel": (1, 7)}
+    (of_child,) = (name for name in files() if name != "profile.hatchet")
+    assert recorded(of_child) == {}
+    assert counts(tree(of_child)) == {"child": 1}
+
+
+def test_the_end_on_a_thread_without_a_context_waits_for_the_work() -> None:
+    run(
+        """
+        assert cuda.cuInit(0) == 0
+        context = ctypes.c_void_p()
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        marey.start("profile", backend="cupti")
+        double.launch("kernel", 5)
+        thread = threading.Thread(target=marey.finalize)
+        thread.start()
+        thread.join()
+        assert double.calls("cuCtxPushCurrent_v2") == double.calls("cuCtxPopCurrent_v2") > 0
+        assert double.calls("cuCtxSynchronize") > 0
+        """
+    )
+    assert recorded() == {"kernel": (1, 5)}
+
+
+@deliveries
+def test_a_program_that_just_ends_has_its_kernels(delivery: str) -> None:
+    run(
+        """
+        marey.start("profile", backend="cupti")
+        with marey.scope("step"):
+            double.launch("kernel", 5, times=1000)
+        """,
+        f"delivery {delivery}",
+    )
+    assert recorded() == {"step/kernel": (1000, 5000)}
+    assert losses() == {}
+
+
+def test_a_program_that_is_told_to_end_has_its_kernels() -> None:
+    body = """
+        marey.start("profile", backend="cupti")
+        with marey.scope("step"):
+            double.launch("kernel", 5, times=1000)
+        print("ready")
+        signal.pause()
+        """
+    with Live(program(body), **environment(Path("lib"), "delivery worker")) as live:
+        assert live.hear() == "ready"
+        live.process.send_signal(signal.SIGTERM)
+        assert live.end().exit_code == -signal.SIGTERM
+    assert recorded() == {"step/kernel": (1000, 5000)}
+
+
+def test_sessions_may_come_and_go_on_several_threads() -> None:
+    run(
+        """
+        def work(number):
+            for turn in range(20):
+                session = marey.start(f"{number}.{turn}", backend="cupti")
+                with marey.scope("step"):
+                    double.launch("kernel", 5, times=10)
+                marey.finalize(session)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert double.calls("cuptiSubscribe") == double.calls("cuptiUnsubscribe") > 0
+        before = double.stats().callbacks
+        double.launch("kernel", 5)
+        assert double.stats().callbacks == before
+        """,
+        "delivery worker",
+    )
+    assert len(files()) == 80
+    for name in files():
+        count, nanos = recorded(name)["step/kernel"]
+        assert count >= 10, f"{name} lacks kernels of its own thread"
+        assert nanos == 5 * count
