@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def register_checks() -> None:
-    """Reads the checks and puts them in order. They read marey: without it there is nothing to check."""
+    """Reads the checks, which need marey, and puts them in order."""
     if importlib.util.find_spec("marey") is None:
         sys.exit("gpu-check: marey is not installed: pip install its wheel")
     import checks

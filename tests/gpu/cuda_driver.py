@@ -16,11 +16,6 @@ class CudaError(RuntimeError):
     """A call of the driver failed."""
 
 
-def is_double() -> bool:
-    """Whether the driver, which is not started, is the double, `crates/marey-replay`."""
-    return hasattr(ctypes.CDLL("libcuda.so.1"), "replay_run")
-
-
 class CudaDriver:
     """Device 0 through its primary context, which PyTorch uses, too.
 

@@ -11,7 +11,6 @@ from statistics import median
 
 import marey
 from case import Figures, MakeWorld, Skipped, check, expect, require
-from cuda_driver import is_double
 from recordings import Profile, tree
 from worlds import KERNEL, World
 
@@ -22,8 +21,6 @@ EXAMPLE = HERE.parent.parent / "examples" / "train_gpt.py"
 @check()
 def started_before_cuda(make_world: MakeWorld) -> Figures:
     """A session without a backend records from the moment at which the program starts CUDA."""
-    if is_double():
-        raise Skipped("the double calls no CUDA_INJECTION64_PATH, as the driver does")
     with tree("x") as recorded:
         world = make_world()
         with marey.scope("loop"):
