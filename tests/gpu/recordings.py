@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +43,17 @@ class Profile:
 
     def kernels(self, *path: str, like: str = "") -> Sum:
         """Kernels whose names have this text in them, at or below the nodes with this path."""
+        return self._sum(lambda below: below[: len(path)] == path and like in below[-1])
+
+    def kernels_within(self, frame: str) -> Sum:
+        """Kernels below nodes with this text in their names, as frames have their functions."""
+        return self._sum(lambda below: any(frame in name for name in below[:-1]))
+
+    def _sum(self, is_wanted: Callable[[tuple[str, ...]], bool]) -> Sum:
         found = [
             node["metrics"]
             for below, node in _walk(self.root)
-            if below[: len(path)] == path and is_kernel(node) and like in below[-1]
+            if is_kernel(node) and is_wanted(below)
         ]
         times = (metrics["time (ns)"] for metrics in found)
         return Sum(sum(metrics["count"] for metrics in found), sum(times))

@@ -9,7 +9,7 @@ from collections import Counter
 import marey
 from case import Figures, MakeWorld, check, expect, require
 from recordings import losses, rows, trace, tree
-from worlds import KERNEL
+from worlds import KERNEL, World
 
 LAUNCHES = 1000
 
@@ -131,6 +131,23 @@ def threads(make_world: MakeWorld) -> Figures:
         expect(f"kernels of thread {number}", found, LAUNCHES // 2 + number)
     expect("losses", profile.losses, {})
     return {"threads": count}
+
+
+@check()
+def python_frames(make_world: MakeWorld) -> Figures:
+    """With `context="python"` kernels lie below the lines that launched them."""
+    with tree("x", context="python", backend="cupti") as recorded:
+        world = make_world()
+        _launch_here(world)
+        world.synchronize()
+    profile = recorded[0]
+    expect("kernels below the function", profile.kernels_within("_launch_here").count, 20)
+    expect("losses", profile.losses, {})
+    return {}
+
+
+def _launch_here(world: World) -> None:
+    world.launch(20)
 
 
 @check()
