@@ -12,7 +12,8 @@ enum marey_kind {
     MAREY_KIND_FRAME = 5,
     MAREY_KIND_STEP = 6,
     MAREY_KIND_RUNTIME = 7,
-    MAREY_KIND_MARK = 8,
+    MAREY_KIND_KERNEL = 8,
+    MAREY_KIND_MARK = 9,
 };
 
 #endif /* MAREY_ENUMS_H */

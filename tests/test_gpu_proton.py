@@ -1,6 +1,7 @@
 """The same launches under the real Proton and under marey leave the same tree.
 
-Both load the double of NVIDIA's libraries. Proton's tree is the measure but where it loses something.
+Both load the double of NVIDIA's libraries. Proton's tree is the measure, but where it loses
+something.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ def measured(node: Node) -> dict[str, Any]:
 
 
 def profile(folder: Path, case: str, delivery: str, version: int) -> tuple[dict[str, Any], Any]:
-    """The children of the root, and the devices. What metrics there are, the root says by its keys."""
+    """What is below the root, whose own keys say what metrics there are, and the devices."""
     path = folder / delivery / str(version) / f"{case}.hatchet"
     if not path.exists():
-        return [], {}
+        return {}, {}
     root, devices = json.loads(path.read_text())
     return measured(root)["children"], devices
 

@@ -19,7 +19,8 @@ KIND_OPERATOR: Final = 4
 KIND_FRAME: Final = 5
 KIND_STEP: Final = 6
 KIND_RUNTIME: Final = 7
-KIND_MARK: Final = 8
+KIND_KERNEL: Final = 8
+KIND_MARK: Final = 9
 KIND_NAMES: Final = (
     "root",
     "scope",
@@ -29,6 +30,7 @@ KIND_NAMES: Final = (
     "frame",
     "step",
     "runtime",
+    "kernel",
     "mark",
 )
 
@@ -69,6 +71,8 @@ LOSS_UNREADABLE_EVENTS: Final = "unreadable_events"
 LOSS_TRUNCATED_FILES: Final = "truncated_files"
 LOSS_UNSUPPORTED_EVENTS: Final = "unsupported_events"
 LOSS_UNMATCHED_ACTIVITIES: Final = "unmatched_activities"
+LOSS_LAUNCH_BUFFER_FULL: Final = "launch_buffer_full"
+LOSS_DEVICE_RECORDS_DROPPED: Final = "device_records_dropped"
 LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
@@ -87,6 +91,8 @@ LOSS_CAUSES: Final = (
     LOSS_TRUNCATED_FILES,
     LOSS_UNSUPPORTED_EVENTS,
     LOSS_UNMATCHED_ACTIVITIES,
+    LOSS_LAUNCH_BUFFER_FULL,
+    LOSS_DEVICE_RECORDS_DROPPED,
     LOSS_COUNTERS_ENDED,
     LOSS_RANGES_TABLE_FULL,
     LOSS_METRICS_UNFETCHED,
@@ -100,10 +106,13 @@ ENV_RUN: Final = "MAREY_RUN"
 ENV_RUN_DIR: Final = "MAREY_RUN_DIR"
 ENV_MAX_NODES: Final = "MAREY_MAX_NODES"
 ENV_TRACE_BUFFER_BYTES: Final = "MAREY_TRACE_BUFFER_BYTES"
+ENV_LAUNCH_BUFFER_BYTES: Final = "MAREY_LAUNCH_BUFFER_BYTES"
 ENV_SPOOL_BYTES: Final = "MAREY_SPOOL_BYTES"
 ENV_KEEP_SPOOL: Final = "MAREY_KEEP_SPOOL"
 ENV_COLLECT: Final = "MAREY_COLLECT"
 ENV_CUPTI_LIB: Final = "MAREY_CUPTI_LIB"
+ENV_GPU_BUFFER_BYTES: Final = "MAREY_GPU_BUFFER_BYTES"
+ENV_CUDA_API: Final = "MAREY_CUDA_API"
 ENV_NVML_LIB: Final = "MAREY_NVML_LIB"
 ENV_NVML_PERIOD_MS: Final = "MAREY_NVML_PERIOD_MS"
 ENV_NVTX: Final = "MAREY_NVTX"

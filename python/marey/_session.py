@@ -42,13 +42,15 @@ def finish(session: int | None, output_format: str) -> None:
     for ending in _native.sessions() if session is None else [session]:
         with contextlib.suppress(IndexError):  # another thread has just ended it
             _collect.at_exit(_native.run_dir(ending))
+    note = None
+    if _says_note:
+        from ._backend import gpu_note
+
+        note = gpu_note()  # before the end, which forgets how the GPU was recorded
     paths = _native.finalize(session, output_format)
     written.extend(paths)
     if _says_note and paths:
-        from ._backend import gpu_note
-
         _says_note = False
-        note = gpu_note()
         if note is not None:
             say(note)
 

@@ -37,7 +37,7 @@ fn start(
         other => return Err(PyValueError::new_err(format!("Unknown output format: {other}"))),
     };
     if python_context {
-        frames::enable_frames(py);
+        frames::enable_frames(py)?;
     }
     let name = name.as_os_str().as_bytes();
     let options = StartOptions {
@@ -194,7 +194,7 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     // SAFETY: as above.
     let is_python = checked(|error| unsafe { (table().context)(session, error) })? == 1;
     if is_python {
-        return Ok(Some(i64::from(frames::stack_depth(py))));
+        return Ok(Some(i64::from(frames::stack_depth(py)?)));
     }
     // SAFETY: as above.
     checked(|error| unsafe { (table().depth)(session, error) }).map(Some)

@@ -90,7 +90,9 @@ impl Worker {
     }
 
     fn end(&self) -> bool {
-        let Some(thread) = lock(&self.thread).take() else { return false };
+        // Held until it is gone: one that began meanwhile would take its calls.
+        let mut slot = lock(&self.thread);
+        let Some(thread) = slot.take() else { return false };
         self.hears.store(false, Ordering::SeqCst);
         self.call(STOP);
         // It cannot panic with anything that we could do better about.

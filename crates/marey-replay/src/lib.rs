@@ -1,9 +1,10 @@
 //! A double of NVIDIA's libraries: plays a script of launches into whatever profiler loads it.
 //!
-//! One shared object has the C interfaces of libcupti (activity and callback API, version 1) and of
-//! libcuda, as far as profilers and Triton's launchers use them. Links named `libcupti.so` and
-//! `libcuda.so.1` to it are one library to the loader. Nothing runs on a device: a launch calls the
-//! profiler back, leaves a record and calls it back again, and memory of a device is memory of the host.
+//! One shared object has the C interfaces of libcupti (activity and callback API: of the process and, in
+//! version 130500 with a driver of 13030 or later, of several subscribers) and of libcuda, as far as
+//! profilers and Triton's launchers use them. Links named `libcupti.so` and `libcuda.so.1` to it are one
+//! library to the loader. Nothing runs on a device: a launch calls the profiler back, leaves a record and
+//! calls it back again, and memory of a device is memory of the host.
 //! For tests only; it must never be installed, and trusts its C callers.
 //!
 //! # Scripts

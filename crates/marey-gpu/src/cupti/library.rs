@@ -296,6 +296,23 @@ mod tests {
     }
 
     #[test]
+    fn subscribers_beside_others_are_of_a_library_that_has_every_call_for_them() {
+        let root = tempfile::tempdir().unwrap();
+        let bears_others = |name: &str, version: u32, scoped: &[&std::ffi::CStr]| {
+            let source = format!(
+                "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
+            );
+            let functions = [Functions::NEEDED, scoped].concat();
+            let path = compiled::library(&root.path().join(name), &functions, &source);
+            chosen_as_named(&path, 13).unwrap().scoped.is_some()
+        };
+        let (last, others) = ScopedFunctions::NEEDED.split_last().unwrap();
+        assert!(bears_others("whole.so", 130_300, ScopedFunctions::NEEDED));
+        assert!(!bears_others("incomplete.so", 130_300, others), "{last:?} is missing");
+        assert!(!bears_others("early.so", 130_202, ScopedFunctions::NEEDED));
+    }
+
+    #[test]
     fn a_refusal_names_the_thing_the_place_and_the_mend() {
         let root = tempfile::tempdir().unwrap();
         let silent = cupti(root.path().join("libcupti.so"), 15, 0);

@@ -1,7 +1,7 @@
 //! Recording through CUPTI: from becoming its subscriber to letting go of it.
 
 use super::abi::calls::{Call, driver};
-use super::abi::constants::{domain, flush, kind, resource};
+use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
 use super::driver::Driver;
@@ -160,9 +160,9 @@ impl Session {
         for of_kind in self.kinds {
             self.subscription.disable_kind(of_kind);
         }
-        self.subscription.set_flush_period(0);
+        self.subscription.end_flush_period();
         // What other threads launched meanwhile must not come to light in a later session.
-        self.subscription.flush(flush::FORCED);
+        self.subscription.flush_all();
         reader::end();
         self.subscription.end();
     }
@@ -209,12 +209,12 @@ pub(crate) fn flush(how: Flush) {
     if how == Flush::Finished {
         callback::ours(wait_for_devices);
     }
-    subscription.flush(0);
+    subscription.flush();
     reader::read_all();
     if how == Flush::Finished {
         wait_for_records(before);
         if device::is_waiting_before(before) {
-            subscription.flush(flush::FORCED);
+            subscription.flush_all();
             reader::read_all();
             wait_for_records(before);
         }

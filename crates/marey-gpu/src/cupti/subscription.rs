@@ -5,6 +5,7 @@
 //! are tried first. Whatever makes them fail (an old driver, a tool that uses the older calls), the older
 //! calls are tried then, and tell in their own words if they fail too.
 
+use super::abi::constants::flush;
 use super::abi::result;
 use super::clock::Clock;
 use super::delivery;
@@ -191,7 +192,7 @@ impl Subscription {
         };
     }
 
-    /// Has buffers handed over now and again, full or not; 0 ends that.
+    /// Has buffers handed over now and again, full or not. That is the process's, also beside others.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn set_flush_period(&self, millis: u32) {
         if let Some(set) = self.functions().activity_flush_period {
@@ -200,9 +201,26 @@ impl Subscription {
         }
     }
 
-    /// Has buffers handed over now.
+    /// Ends that, unless others may count on it.
+    pub(super) fn end_flush_period(&self) {
+        if !self.is_beside_others() {
+            self.set_flush_period(0);
+        }
+    }
+
+    /// Has buffers handed over whose records are complete.
+    pub(super) fn flush(&self) {
+        self.flush_with(0);
+    }
+
+    /// The same of all buffers. Beside others they would get records without an end too, so there it is
+    /// the same.
+    pub(super) fn flush_all(&self) {
+        self.flush_with(if self.is_beside_others() { 0 } else { flush::FORCED });
+    }
+
     #[expect(unsafe_code, reason = "a call of the library")]
-    pub(super) fn flush(&self, flags: u32) {
+    fn flush_with(&self, flags: u32) {
         // SAFETY: any flags may be given. What it cannot hand over now, it does later.
         unsafe { (self.functions().activity_flush_all)(flags) };
     }

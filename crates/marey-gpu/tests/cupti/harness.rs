@@ -77,7 +77,8 @@ unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
     // SAFETY: the caller's promise.
     let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
     let function = *address;
-    std::mem::forget(library);
+    // It stays loaded.
+    let _ = library.into_raw();
     function
 }
 

@@ -136,6 +136,25 @@ fn what_fails_after_subscribing_falls_back_too() {
 }
 
 #[test]
+fn our_end_gives_the_other_no_record_without_an_end() {
+    let script = "version 130500\ndriver 13050\npart go {\nlaunch k unfinished\n}\n\
+        part end {\nfinish\n}\n";
+    if !alone("multi_subscriber::our_end_gives_the_other_no_record_without_an_end", script) {
+        return;
+    }
+    let (code, other) = other_tool::subscribe(c"other", true);
+    assert_eq!(code, 0);
+    other_tool::record(other);
+    let trace = start().unwrap();
+    play("go");
+    trace.finish();
+    assert_eq!(kernels(), 0);
+    play("end");
+    other_tool::flush();
+    assert_eq!(kernels(), 1);
+}
+
+#[test]
 fn no_later_tool_of_the_older_calls_is_let_in() {
     if !alone("multi_subscriber::no_later_tool_of_the_older_calls_is_let_in", &script(4)) {
         return;

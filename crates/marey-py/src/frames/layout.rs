@@ -80,21 +80,24 @@ impl Layout {
         LAYOUT.get().copied().flatten()
     }
 
-    /// Appends the frames of the calling thread, innermost first. Stops where `is_code` says no.
+    /// Appends the frames of the calling thread, whose state this is, innermost first. Stops where
+    /// `is_code` says no.
     ///
     /// # Safety
-    /// The GIL is held, and this is the layout of the running interpreter.
+    /// The state is the calling thread's and stays until the call returns, and this is the layout of
+    /// the running interpreter.
     #[inline(always)]
     pub(super) unsafe fn walk(
         &self,
+        state: *mut ffi::PyThreadState,
         walked: &mut Vec<Position>,
         most: usize,
         is_code: impl Fn(*mut PyObject) -> bool,
     ) {
-        // SAFETY: the thread state of a thread that holds the GIL is valid, and so is every frame on
-        // its stack until the thread goes on; the offsets are those of this interpreter.
+        // SAFETY: a thread's frames are linked and freed by nobody else, also while it is without the
+        // GIL, so they stay until it goes on; the offsets are those of this interpreter.
         unsafe {
-            let mut frame: *const u8 = word(ffi::PyThreadState_Get().cast(), self.first);
+            let mut frame: *const u8 = word(state.cast(), self.first);
             if let Some(between) = self.between {
                 frame = word(frame, between);
             }
