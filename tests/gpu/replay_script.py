@@ -113,6 +113,7 @@ class _Player:
     def __init__(self) -> None:
         self._graphs: dict[tuple[str, ...], str] = {}
         self._free_nanos: dict[tuple[int, int], int] = {}
+        self._next_correlation: int | None = None
 
     def lines(self, calls: list[Call]) -> Iterator[str]:
         now_nanos = calls[0].start_nanos if calls else 0
@@ -129,15 +130,15 @@ class _Player:
                 yield from self._graph(call, activities)
             else:
                 for activity in activities:
+                    yield from self._number(call)
                     yield self._alone(call, activity)
 
     def _alone(self, call: Call, activity: Row) -> str:
-        place = _place(activity)
         if activity["kind"] == "sync":
-            # A wait takes the time of the double's streams, and the next call's number.
+            # It takes as long as the double's streams need.
             return f"synchronize {WAITS[activity['name']]}{_stream(activity)}"
         gap = self._gap_nanos(call.start_nanos, activity)
-        return f"{_operation(activity)} {place} gap {gap} correlation {call.correlation}"
+        return f"{_operation(activity)} {_place(activity)} gap {gap}"
 
     def _graph(self, call: Call, activities: list[Row]) -> Iterator[str]:
         nodes = tuple(_operation(it, with_duration=False) for it in activities)
@@ -151,8 +152,16 @@ class _Player:
                 gap = self._gap_nanos(call.start_nanos, activity)
                 yield f"    {_operation(activity)} gap {gap}"
             yield "}"
-        yield f"correlation {call.correlation}"
+            yield f"instantiate {name} {place}"
+            self._next_correlation = None  # these were calls, too
+        yield from self._number(call)
         yield f"graph {name} {place}"
+
+    def _number(self, call: Call) -> Iterator[str]:
+        """Gives the next call its number, where it would have another."""
+        if call.correlation != self._next_correlation:
+            yield f"correlation {call.correlation}"
+        self._next_correlation = call.correlation + 1
 
     def _gap_nanos(self, called_nanos: int, activity: Row) -> int:
         """How long the stream was idle though the call had been made."""

@@ -130,7 +130,7 @@ def stop_leaves_nothing(make_world: MakeWorld) -> Figures:
 
 
 def _launch_nanos(world: World) -> float:
-    """CPU time of a launch on this thread: the best of many rounds, which others disturbed least."""
+    """CPU time of a launch on this thread: the best of many rounds, which was disturbed least."""
     rounds = []
     for _ in range(ROUNDS):
         world.synchronize()
