@@ -28,6 +28,9 @@ class Check(NamedTuple):
     is_made_once: bool
     """Whether it is made in the first of its worlds alone, which makes no difference to it."""
 
+    is_timed: bool
+    """Whether others that run at the same time would disturb it."""
+
     @property
     def promise(self) -> str:
         """What holds if it passes: the function's first line."""
@@ -41,13 +44,13 @@ CHECKS: list[Check] = []
 
 
 def check(
-    *worlds: str, limit_secs: int = 60, once: bool = False
+    *worlds: str, limit_secs: int = 60, once: bool = False, timed: bool = False
 ) -> Callable[[Callable[[MakeWorld], Figures]], Callable[[MakeWorld], Figures]]:
     """Makes a check of a function, in each of these worlds; in all if none is named."""
 
     def register(function: Callable[[MakeWorld], Figures]) -> Callable[[MakeWorld], Figures]:
         name = function.__name__.replace("_", "-")
-        CHECKS.append(Check(name, function, worlds or ALL_WORLDS, limit_secs, once))
+        CHECKS.append(Check(name, function, worlds or ALL_WORLDS, limit_secs, once, timed))
         return function
 
     return register

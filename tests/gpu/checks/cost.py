@@ -51,7 +51,7 @@ class _Worker:
         self._process.communicate()
 
 
-@check("triton", "torch", limit_secs=240)
+@check("triton", "torch", limit_secs=240, timed=True)
 def overhead(make_world: MakeWorld) -> Figures:
     """Launches under marey, tree and trace, take no more CPU time than under Proton."""
     is_torch = make_world.__name__ == "TorchWorld"

@@ -64,7 +64,7 @@ def held_by_another(make_world: MakeWorld) -> Figures:
     return {"refusal": refusal}
 
 
-@check("torch+triton")
+@check("torch+triton", timed=True)
 def timed_by_events(make_world: MakeWorld) -> Figures:
     """Beside another tool, each of Triton's launches is timed by events, as long as CUPTI says."""
     world = make_world()

