@@ -18,6 +18,7 @@ FILES = (
     "async",
     "c",
     "children",
+    "context_launch",
     "context_python",
     "files",
     "live",

@@ -199,6 +199,8 @@ typedef struct marey_table {
     void (*count_losses)(uint8_t cause, uint64_t losses);
     int32_t (*gpu_start)(const marey_gpu_options_t *options, marey_error_t *error);
     int32_t (*gpu_level)(marey_sink_t sink, void *context);
+    int32_t (*gpu_probe)(const char *question, size_t question_len, const char *paths,
+                         size_t paths_len, marey_sink_t sink, void *context, marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

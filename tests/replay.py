@@ -19,14 +19,23 @@ HERE = Path(__file__).parent
 NAMES = ("libcupti.so", "libcuda.so.1")
 
 
-@functools.cache
 def library() -> Path | None:
     """Path of the double: the environment's, else built here; none where there is no cargo."""
-    if path := os.environ.get("MAREY_REPLAY_LIB"):
+    return _built("marey-replay", "MAREY_REPLAY_LIB")
+
+
+def nvml_library() -> Path | None:
+    """Path of the double of NVML, found in the same way."""
+    return _built("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
+
+
+@functools.cache
+def _built(package: str, variable: str) -> Path | None:
+    if path := os.environ.get(variable):
         return Path(path).absolute()
     if shutil.which("cargo") is None:
         return None
-    command = ["cargo", "build", "--release", "--package", "marey-replay"]
+    command = ["cargo", "build", "--release", "--package", package]
     built = subprocess.run(
         [*command, "--message-format", "json"],
         cwd=HERE.parent,
@@ -38,7 +47,7 @@ def library() -> Path | None:
     paths = [
         Path(path)
         for message in messages
-        if message.get("target", {}).get("name") == "marey_replay"
+        if message.get("target", {}).get("name") == package.replace("-", "_")
         for path in message.get("filenames", [])
     ]
     return next(path for path in paths if path.suffix == ".so")

@@ -82,8 +82,9 @@ def test_a_program_without_cuda_is_not_made_to_use_it() -> None:
         """
     )
     assert ended.stdout == "0 0\n"
-    assert ended.stderr == (
-        "marey: the program used no NVIDIA GPU; the profile holds the host side only\n"
+    assert ended.stderr in (  # by whether this machine has one
+        "marey: the program used no NVIDIA GPU; the profile holds the host side only\n",
+        "marey: no GPU was found; the profile holds the host side only\n",
     )
 
 

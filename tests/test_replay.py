@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -195,6 +196,7 @@ def test_a_kernel_of_triton_is_launched_by_its_own_driver() -> None:
                 return ctypes.addressof(self.memory)
 
         double = Double()
+        assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0  # in programs PyTorch does it
         triton.runtime.driver.set_active(CudaDriver())
         proton.start("profile", backend="cupti")
         x, y = Array(256), Array(256)
@@ -319,3 +321,30 @@ def test_a_script_that_is_wrong_fails_every_call() -> None:
     )
     assert done.stdout == "999\n"
     assert "line 1" in done.stderr
+
+
+def test_the_driver_is_started_once_and_loads_what_the_environment_names() -> None:
+    source = Path("tool.c")
+    source.write_text(
+        """
+        #include <stdio.h>
+        int InitializeInjection(void) { puts("injected"); fflush(stdout); return 1; }
+        """
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "tool.so", str(source)], check=True)
+    out = run_well(
+        """
+        import ctypes
+        from replay import Double
+
+        double, cuda = Double(), ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        print(cuda.cuCtxGetCurrent(ctypes.byref(context)), flush=True)
+        double.launch("kernel", 5)
+        print(cuda.cuCtxGetCurrent(ctypes.byref(context)), flush=True)
+        assert cuda.cuInit(0) == 0
+        """,
+        **environment(Path("lib")),
+        CUDA_INJECTION64_PATH=str(Path("tool.so").absolute()),
+    )
+    assert out.split() == ["3", "injected", "0"]

@@ -38,6 +38,7 @@ def add(x, y, size, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
 
+assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
 driver = CudaDriver()
 # 3.6 asks PyTorch, which needs more of CUDA than the double has.
 driver.get_current_device = lambda: 0
@@ -66,12 +67,19 @@ def test_launches_are_operators(triton_path: str) -> None:  # noqa: F811
                 add[(2,)](x, y, 256, BLOCK=128)
         marey.finalize()
         """,
-        "",
+        "kernel add duration 250",
         triton_path,
     )
     root = tree("x.hatchet")
     assert counts(root) == {"step": 1, "step/add_256_4": 3}
-    assert metrics(find(root, "step/add_256_4")) == {"bytes": 3 * 8 * 256}
+    values = metrics(find(root, "step/add_256_4"))
+    assert {key: value for key, value in values.items() if not key.startswith("gpu_")} == {
+        "bytes": 3 * 8 * 256,
+        "count": 3,
+        "time (ns)": 3 * 250,
+        "device_id": "0",
+        "device_type": "CUDA",
+    }
 
 
 def test_a_launch_that_the_driver_refuses_leaves_its_operator(

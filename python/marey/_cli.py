@@ -1,4 +1,4 @@
-"""The command `marey`: `run` is here, beside the interpreter; everything else is in the engine."""
+"""The command `marey`: `run` and `doctor` are here, beside Python; all else is in the engine."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ Commands:
   pack         make one file of a run
   collect      make tables of what was recorded, now
   triton       show what Triton made of kernels
+  doctor       say what can be recorded here, and what mends the rest
   completions  print the completion script of a shell
   help         list every command
 
@@ -71,6 +72,8 @@ def main() -> None:
         print(f"marey {marey.__version__}")
     elif first == "run":
         _run_command(sys.argv[2:])
+    elif first == "doctor":
+        _examine(sys.argv[2:])
     elif _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
@@ -80,6 +83,13 @@ def main() -> None:
 def viewer() -> None:
     """The command `marey-viewer`: `marey view`, by a name like that of Proton's viewer."""
     _run_engine(["marey", "view", *sys.argv[1:]])
+
+
+def _examine(arguments: list[str]) -> NoReturn:
+    from marey import _doctor  # with modules that a profiled program does not need
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for others, and has nothing to undo
+    sys.exit(_doctor.main(arguments))
 
 
 def _run_engine(argv: list[str]) -> NoReturn:

@@ -62,5 +62,6 @@ int main(void) {
     PLACE(count_losses);
     PLACE(gpu_start);
     PLACE(gpu_level);
+    PLACE(gpu_probe);
     return 0;
 }

@@ -4,8 +4,9 @@ use crate::ptr::{self, Failure, guarded, status, text};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
+use marey_gpu::probe::Question;
 use marey_record::table::{ErrorBuffer, GpuLevel, GpuOptions, Sink};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
@@ -32,6 +33,32 @@ pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) 
         unsafe { sink(context, lines.as_ptr(), lines.len()) };
     }
     number as i32
+}
+
+pub(crate) unsafe extern "C" fn probe(
+    question: *const c_char,
+    question_len: usize,
+    paths: *const c_char,
+    paths_len: usize,
+    sink: Option<Sink>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes readable texts, a function that takes bytes and this context, and a
+    // writable buffer or null.
+    unsafe {
+        status(error, || {
+            let question = text(question, question_len, "question")?;
+            let question = Question::parse(&question)
+                .ok_or_else(|| Failure::argument("question", "means nothing"))?;
+            let paths = text(paths, paths_len, "paths")?;
+            let answer = question.answer(&Hints::from_env(paths.lines().map(Into::into).collect()));
+            if let Some(sink) = sink {
+                sink(context, answer.as_ptr(), answer.len());
+            }
+            Ok(())
+        })
+    }
 }
 
 fn describe() -> (GpuLevel, String) {

@@ -98,6 +98,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     count_losses,
     gpu_start: gpu::start,
     gpu_level: gpu::level,
+    gpu_probe: gpu::probe,
 });
 
 // Names.

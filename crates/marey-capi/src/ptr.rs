@@ -14,7 +14,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn argument(name: &str, problem: &str) -> Self {
+    pub(crate) fn argument(name: &str, problem: &str) -> Self {
         Self { code: ErrorCode::Argument, message: format!("argument `{name}` {problem}") }
     }
 }

@@ -15,3 +15,4 @@ pub mod cupti;
 pub mod level;
 pub mod nvml;
 pub mod nvtx;
+pub mod probe;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use marey_gpu::cupti::driver::Driver;
-use marey_gpu::cupti::library::{Refusal, find, open};
+use marey_gpu::cupti::library::{Refusal, examine, listed, open};
 use marey_gpu::cupti::search::{Hints, Source};
 use marey_gpu::cupti::unavailable::Step;
 
@@ -20,28 +20,30 @@ fn python_paths() -> Vec<PathBuf> {
 #[test]
 fn the_library_of_a_wheel_is_found_and_refused_for_want_of_a_device_alone() {
     let hints = Hints { python_paths: python_paths(), ..Hints::default() };
-    let found = find(&hints);
-    if !found.iter().any(|one| matches!(one.source, Source::Wheel | Source::Triton)) {
+    let places = listed(&hints);
+    if !places.iter().any(|place| matches!(place.source, Source::Wheel | Source::Triton)) {
         eprintln!(
             "skipped: the interpreter has no wheel with a libcupti; set MAREY_TEST_PYTHON to one that has"
         );
         return;
     }
+    let found: Vec<_> = places.iter().filter_map(examine).collect();
     for one in &found {
-        assert!(one.path.is_file(), "{one:?}");
-        assert!(!matches!(one.refusal, Some(Refusal::Incomplete(_))), "{one:?}");
+        assert!(!matches!(one, Err(Refusal::Incomplete(_))), "{one:?}");
+        assert!(one.as_ref().is_ok_and(|one| one.path.is_file()) || one.is_err(), "{one:?}");
     }
+    let mut usable = found.iter().flatten();
 
     match (Driver::get(), open(&hints)) {
         (Ok(_), Ok(library)) => {
-            let taken = found.iter().find(|one| one.refusal.is_none()).expect("one can be used");
-            assert_eq!(Some(library.api_version), taken.api_version);
+            let taken = usable.next().expect("one can be used");
+            assert_eq!(Some(library.api_version), taken.library.as_ref().map(|it| it.api_version));
         }
         (Err(no_driver), Err(refusal)) => {
             assert_eq!(no_driver, refusal);
             assert!(refusal.step() < Step::Library, "{refusal}");
             assert!(!refusal.hint().is_empty());
-            assert!(found.iter().all(|one| one.api_version.is_none()), "asked without a driver");
+            assert!(usable.all(|one| one.library.is_none()), "asked without a driver");
         }
         other => panic!("a driver without a libcupti, or the other way round: {other:?}"),
     }

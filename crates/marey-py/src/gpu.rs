@@ -51,8 +51,31 @@ fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     (word, line(), line(), line().parse().ok())
 }
 
+/// Rows about what there is to record devices with, each a list of fields: see `Question` of `marey-gpu`.
+/// For a process of its own, since it loads and starts vendors' libraries.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
+fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
+    let paths = paths.join("\n");
+    let mut text: Vec<u8> = Vec::new();
+    // SAFETY: the texts and the vector live until the call returns, and the sink takes a vector of bytes.
+    checked(|error| unsafe {
+        (table().gpu_probe)(
+            question.as_ptr().cast(),
+            question.len(),
+            paths.as_ptr().cast(),
+            paths.len(),
+            Some(append),
+            (&raw mut text).cast(),
+            error,
+        )
+    })?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().map(|row| row.split('\t').map(str::to_owned).collect()).collect())
+}
+
 unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: the context is the vector of `gpu_level`, and so many bytes can be read.
+    // SAFETY: the context is the caller's vector, and so many bytes can be read.
     unsafe {
         (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes, len));
     }
@@ -61,5 +84,6 @@ unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) 
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(start_gpu, module)?)?;
-    module.add_function(wrap_pyfunction!(gpu_level, module)?)
+    module.add_function(wrap_pyfunction!(gpu_level, module)?)?;
+    module.add_function(wrap_pyfunction!(probe_gpu, module)?)
 }

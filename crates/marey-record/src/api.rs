@@ -282,13 +282,14 @@ pub fn start_source(source: &'static Worker) {
 
 // Python frames.
 
-/// Returns the node of the innermost Python frame of the calling thread.
+/// Returns the node of the innermost Python frame of the calling thread. Threads that do not hold the
+/// GIL call it too.
 pub type FrameProvider = extern "C" fn() -> u32;
 
 static FRAME_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Registers the function that walks Python frames. It is called only while a session asks for
-/// such paths, on the thread that enters a scope.
+/// such paths, on the thread that enters a scope or launches.
 pub fn set_frame_provider(provider: FrameProvider) {
     FRAME_PROVIDER.store(provider as *mut (), Ordering::Release);
 }

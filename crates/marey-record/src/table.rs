@@ -281,4 +281,15 @@ pub struct Table {
     /// A [`GpuLevel`]. To `sink`, in three lines: how devices are recorded or why not; what mends that;
     /// the code of the call that failed.
     pub gpu_level: unsafe extern "C" fn(sink: Option<Sink>, context: *mut c_void) -> i32,
+    /// What there is to record devices with, to `sink`: the question and the answer are those of `Question`
+    /// in `marey-gpu`. Loads and starts vendors' libraries: for a process of its own. Returns an [`ErrorCode`].
+    pub gpu_probe: unsafe extern "C" fn(
+        question: *const c_char,
+        question_len: usize,
+        paths: *const c_char,
+        paths_len: usize,
+        sink: Option<Sink>,
+        context: *mut c_void,
+        error: *mut ErrorBuffer,
+    ) -> i32,
 }

@@ -19,7 +19,7 @@ use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
-use crate::run::{self, RunArgs};
+use crate::run::{self, PythonArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
@@ -49,7 +49,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Profile a Python program, a module or a command
-    Run(RunArgs),
+    Run(PythonArgs),
     /// Show profiles as trees
     View(Box<ViewArgs>),
     /// Say what takes the time of a run, what is wrong, and what to change
@@ -76,6 +76,8 @@ enum Verb {
     Collect(CollectArgs),
     /// Show what Triton made of kernels
     Triton(TritonArgs),
+    /// Say what can be recorded here, and what mends the rest
+    Doctor(PythonArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -85,7 +87,7 @@ enum Verb {
 
 /// Runs the command line `args`, program name first, and gives the exit code.
 ///
-/// `run` replaces the process by Python and comes back only with an error.
+/// `run` and `doctor` replace the process by Python and come back only with an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     let mut args = run::spell_out(args.into_iter().collect());
     if args.get(1).is_some_and(|verb| verb == "view") {
@@ -125,7 +127,7 @@ fn refuse(usage: &clap::Error) -> i32 {
 
 fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
     match verb {
-        Verb::Run(args) => Err(run::run(args).into()),
+        Verb::Run(args) => Err(run::hand_over("run", args).into()),
         Verb::View(args) => view::view(args, output),
         Verb::Analyze(args) => analyze::analyze(args, output),
         Verb::Compare(args) => compare::compare(args, output),
@@ -139,6 +141,7 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Pack(args) => pack::pack(args, output),
         Verb::Collect(args) => collect::collect(args, output),
         Verb::Triton(args) => triton::triton(args, output),
+        Verb::Doctor(args) => Err(run::hand_over("doctor", args).into()),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);

@@ -1,6 +1,6 @@
-//! `marey run`: the Python package does the work, this starts it.
+//! `marey run` and `marey doctor`: the Python package does the work, this starts it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,21 +17,21 @@ const PYTHON: &str = "python3";
 const HAS_PACKAGE: &str =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
 
-/// The command line after `run`, which the Python package reads.
+/// The command line after the verb, which the Python package reads.
 #[derive(Args)]
-pub(crate) struct RunArgs {
-    /// Options, then a script, `-m MODULE`, `pytest` or `-- COMMAND`, and its arguments
+pub(crate) struct PythonArgs {
+    /// Options and arguments: see `--help` after the verb
     #[arg(value_name = "ARGS")]
     args: Vec<OsString>,
 }
 
 /// Puts `run` in front of a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// behind it, so that nothing after `run` is taken for an option of this program.
+/// behind it and `doctor`, so that nothing after them is taken for an option of this program.
 pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|first| is_bare_run(&first.to_string_lossy())) {
         args.insert(1, "run".into());
     }
-    if args.get(1).is_some_and(|verb| verb == "run") {
+    if args.get(1).is_some_and(|verb| verb == "run" || verb == "doctor") {
         args.insert(2, "--".into());
     }
     args
@@ -70,8 +70,8 @@ pub(crate) fn no_program(file: &Path) -> Failure {
     }
 }
 
-/// Replaces this process by `python3 -m marey run …`; comes back only if that is impossible.
-pub(crate) fn run(args: &RunArgs) -> Failure {
+/// Replaces this process by `python3 -m marey VERB …`; comes back only if that is impossible.
+pub(crate) fn hand_over(verb: &str, args: &PythonArgs) -> Failure {
     let probe = Command::new(PYTHON)
         .args(["-c", HAS_PACKAGE])
         .stdin(Stdio::null())
@@ -79,8 +79,8 @@ pub(crate) fn run(args: &RunArgs) -> Failure {
         .status();
     match probe {
         Ok(status) if status.success() => {
-            let run = ["-m", "marey", "run"].map(OsStr::new);
-            no_python(&Command::new(PYTHON).args(run).args(&args.args).exec())
+            let command = ["-m", "marey", verb];
+            no_python(verb, &Command::new(PYTHON).args(command).args(&args.args).exec())
         }
         Ok(_) => Failure {
             message: format!("{PYTHON} has no module `marey`"),
@@ -88,14 +88,14 @@ pub(crate) fn run(args: &RunArgs) -> Failure {
                 "install the Python package with `{PYTHON} -m pip install marey`, or activate the environment that has it"
             )),
         },
-        Err(error) => no_python(&error),
+        Err(error) => no_python(verb, &error),
     }
 }
 
-fn no_python(error: &io::Error) -> Failure {
+fn no_python(verb: &str, error: &io::Error) -> Failure {
     Failure {
         message: format!("cannot start {PYTHON}: {error}"),
-        hint: Some("`marey run` needs Python 3.10 or later on PATH".into()),
+        hint: Some(format!("`marey {verb}` needs Python 3.10 or later on PATH")),
     }
 }
 
@@ -113,6 +113,7 @@ mod tests {
             ("marey bin/train", "marey run -- bin/train"),
             ("marey -- ./launch.sh", "marey run -- -- ./launch.sh"),
             ("marey run --help", "marey run -- --help"),
+            ("marey doctor --json", "marey doctor -- --json"),
             ("marey view x.py", "marey view x.py"),
             ("marey runs/x.hatchet", "marey runs/x.hatchet"),
             ("marey ./x.hatchet_msgpack", "marey ./x.hatchet_msgpack"),

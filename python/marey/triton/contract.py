@@ -60,21 +60,30 @@ def unlisten(listeners: Mapping[str, Callable[..., None]]) -> None:
         chain.remove(listeners[name])
 
 
+def unknown_chain() -> str | None:
+    """The first chain that is not as we know it, by its name; `None` if all are."""
+    runtime = getattr(_knobs(), "runtime", None)
+    for name, is_needed in _CHAINS.items():
+        chain = getattr(runtime, name, None)
+        is_missing = chain is None and not is_needed
+        if not is_missing and not (hasattr(chain, "add") and hasattr(chain, "remove")):
+            return f"knobs.runtime.{name}"
+    return None
+
+
 def _chains() -> dict[str, Chain]:
     """The chains by name; none if they are not as we know them."""
     import triton
 
+    if unknown := unknown_chain():
+        version = getattr(triton, "__version__", "?")
+        _warn_once(
+            f"triton {version}: {unknown} is no chain of "
+            "hooks as in triton 3.6 to 3.9; its launches are not recorded as operators"
+        )
+        return {}
     runtime = getattr(_knobs(), "runtime", None)
     chains = {name: getattr(runtime, name, None) for name in _CHAINS}
-    for name, chain in chains.items():
-        is_missing = chain is None and not _CHAINS[name]
-        if not is_missing and not (hasattr(chain, "add") and hasattr(chain, "remove")):
-            version = getattr(triton, "__version__", "?")
-            _warn_once(
-                f"triton {version}: knobs.runtime.{name} is no chain of "
-                "hooks as in triton 3.6 to 3.9; its launches are not recorded as operators"
-            )
-            return {}
     return {name: chain for name, chain in chains.items() if chain is not None}
 
 

@@ -30,17 +30,23 @@ pub struct Library {
 /// The first API version whose subscribers can record beside others: that of CUDA 13.3.
 const SCOPED_SINCE: u32 = 130_300;
 
-/// A libcupti that was found.
+/// What lies at a place, loaded.
+#[derive(Debug)]
+pub struct Examined {
+    /// Its file.
+    pub path: PathBuf,
+    /// The same in full, where there is a driver: without one libcupti 13.2 overflows the stack when it is
+    /// asked for its version.
+    pub library: Option<Library>,
+}
+
+/// A libcupti that was found and cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its file.
     pub path: PathBuf,
-    /// How it was found.
-    pub source: Source,
-    /// Its version, where there is a driver: without one libcupti 13.2 overflows the stack when asked.
-    pub api_version: Option<u32>,
-    /// Why it cannot be used; the first that can is.
-    pub refusal: Option<Refusal>,
+    /// Why not.
+    pub refusal: Refusal,
 }
 
 /// Why a libcupti cannot be used.
@@ -94,12 +100,27 @@ fn probe(hints: &Hints) -> Result<Library, Unavailable> {
     choose(places(hints, driver_major), hints.named.as_deref(), driver_major)
 }
 
-/// Every libcupti there is, in the order in which one is taken. It loads each, so it is for a process
-/// that is not profiled.
-pub fn find(hints: &Hints) -> Vec<Candidate> {
-    let driver_major = Driver::get().ok().map(Driver::cuda_major);
-    let places = places(hints, driver_major.unwrap_or(NEWEST_KNOWN_MAJOR));
-    places.into_iter().filter_map(|place| examine(&place, driver_major)).collect()
+/// Where a libcupti may lie, in the order in which one is taken. Starts the driver.
+pub fn listed(hints: &Hints) -> Vec<Place> {
+    places(hints, driver_major().unwrap_or(NEWEST_KNOWN_MAJOR))
+}
+
+/// What lies at a place, or why it cannot be used; `None` for a name that the loader does not know.
+/// Loads it for good, so this is for a process that is not profiled.
+pub fn examine(place: &Place) -> Option<Result<Examined, Refusal>> {
+    let examined = match driver_major() {
+        Some(driver) => load(place, driver)
+            .map(|library| Examined { path: library.path.clone(), library: Some(library) }),
+        None => load_file(place)
+            .and_then(|file| functions_of(file, place))
+            .map(|(path, _)| Examined { path, library: None }),
+    };
+    let is_unknown = matches!(&examined, Err(refusal) if is_unknown(place, refusal));
+    (!is_unknown).then_some(examined)
+}
+
+fn driver_major() -> Option<u32> {
+    Driver::get().ok().map(Driver::cuda_major)
 }
 
 /// Up to which version the loader is asked for one where no driver says it.
@@ -115,41 +136,18 @@ fn choose(
     for place in places {
         match load(&place, driver_major) {
             Ok(library) => return Ok(library),
-            Err(refusal) => refused.extend(candidate(&place, refusal)),
+            Err(refusal) if is_unknown(&place, &refusal) => {}
+            Err(refusal) => refused.push(Candidate { path: place.path, refusal }),
         }
     }
     let Some(named) = named else { return Err(Unavailable::NoLibrary(refused)) };
-    let reason = refused.into_iter().find_map(|one| one.refusal).unwrap_or(Refusal::Missing);
+    let reason = refused.into_iter().next().map_or(Refusal::Missing, |first| first.refusal);
     Err(Unavailable::Named { path: named.to_owned(), reason })
 }
 
-fn examine(place: &Place, driver_major: Option<u32>) -> Option<Candidate> {
-    let source = place.source;
-    let examined = match driver_major {
-        Some(driver) => load(place, driver).map(|one| (one.path, Some(one.api_version))),
-        None => load_file(place)
-            .and_then(|file| functions_of(file, place))
-            .map(|(path, _)| (path, None)),
-    };
-    match examined {
-        Ok((path, api_version)) => Some(Candidate { path, source, api_version, refusal: None }),
-        Err(refusal) => candidate(place, refusal),
-    }
-}
-
-/// One that was refused; a name that the loader does not know is none.
-fn candidate(place: &Place, refusal: Refusal) -> Option<Candidate> {
-    let is_unknown = place.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_));
-    let api_version = match refusal {
-        Refusal::TooOld(version) => Some(version),
-        _ => None,
-    };
-    (!is_unknown).then(|| Candidate {
-        path: place.path.clone(),
-        source: place.source,
-        api_version,
-        refusal: Some(refusal),
-    })
+/// Whether a name, and no file, was tried, of which the loader knows nothing.
+fn is_unknown(place: &Place, refusal: &Refusal) -> bool {
+    place.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_))
 }
 
 fn load(place: &Place, driver_major: u32) -> Result<Library, Refusal> {

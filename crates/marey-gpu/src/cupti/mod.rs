@@ -32,5 +32,5 @@ mod names;
 mod reader;
 pub mod search;
 pub mod session;
-mod subscription;
+pub(crate) mod subscription;
 pub mod unavailable;

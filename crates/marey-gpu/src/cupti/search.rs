@@ -66,11 +66,11 @@ impl Source {
 
 /// A place where a library may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// The file, or a name for the loader.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// Why there.
-    pub(super) source: Source,
+    pub source: Source,
 }
 
 /// All places, each file once. `newest_major` is the CUDA version up to which the loader is asked.

@@ -5,7 +5,7 @@
 //! are tried first. Whatever makes them fail (an old driver, a tool that uses the older calls), the older
 //! calls are tried then, and tell in their own words if they fail too.
 
-use super::abi::constants::flush;
+use super::abi::constants::{flush, kind};
 use super::abi::result;
 use super::clock::Clock;
 use super::delivery;
@@ -295,6 +295,20 @@ impl Subscription {
         unsafe { (self.functions().unsubscribe)(self.subscriber) };
     }
 }
+
+/// Does what a session begins with, and takes it back. Whether other tools can record at the same time.
+pub(crate) fn try_out(library: &'static Library) -> Result<bool, Unavailable> {
+    let (subscription, _) = Subscription::begin(library, ignore)?;
+    let enabled = subscription.enable_kind(kind::CONCURRENT_KERNEL);
+    if enabled.is_ok() {
+        subscription.disable_kind(kind::CONCURRENT_KERNEL);
+    }
+    subscription.end();
+    enabled.map(|()| subscription.is_beside_others())
+}
+
+#[expect(unsafe_code, reason = "the library's own interface")]
+const unsafe extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 fn check(library: &Library, code: u32, step: Step, call: &'static str) -> Result<(), Unavailable> {
     if code == result::SUCCESS { Ok(()) } else { Err(refused(library, code, step, call)) }

@@ -153,10 +153,6 @@ fn held(holder: Option<&str>) -> String {
 }
 
 fn tried(candidates: &[Candidate]) -> String {
-    candidates
-        .iter()
-        .filter_map(|one| {
-            one.refusal.as_ref().map(|why| format!("; {}: {why}", one.path.display()))
-        })
-        .collect()
+    let each = candidates.iter().map(|one| format!("; {}: {}", one.path.display(), one.refusal));
+    each.collect::<Vec<_>>().concat()
 }

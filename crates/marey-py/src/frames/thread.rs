@@ -83,6 +83,7 @@ pub(super) struct Call<'thread> {
 }
 
 impl Call<'_> {
+    #[expect(clippy::unused_self, reason = "it is the proof that the GIL is held")]
     pub(super) fn py(&self) -> Python<'_> {
         // SAFETY: the GIL is held as long as this lives.
         unsafe { Python::assume_attached() }
@@ -109,8 +110,8 @@ impl Drop for Call<'_> {
 impl Functions {
     fn find() -> Option<Self> {
         // Public since CPython 3.13, where the older name is gone.
-        let holder = find(c"PyThreadState_GetUnchecked")
-            .or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
+        let holder =
+            find(c"PyThreadState_GetUnchecked").or_else(|| find(c"_PyThreadState_UncheckedGet"))?;
         let check = find(c"PyGILState_Check")?;
         // SAFETY: the functions of these names have these types in every version.
         unsafe {

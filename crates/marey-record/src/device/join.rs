@@ -71,13 +71,12 @@ impl Join {
 
     #[inline]
     fn wait(&mut self, mark: u32) {
-        match self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
-            Some((_, count)) => *count += 1,
-            None => {
-                // A thread may be late with a mark; those that nobody waits for need no place.
-                self.waiting.retain(|&(_, count)| count > 0);
-                self.waiting.push((mark, 1));
-            }
+        if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
+            *count += 1;
+        } else {
+            // A thread may be late with a mark; those that nobody waits for need no place.
+            self.waiting.retain(|&(_, count)| count > 0);
+            self.waiting.push((mark, 1));
         }
     }
 

@@ -18,6 +18,7 @@ fn code_name(code: i32) -> &'static CStr {
     match code {
         0 => c"CUDA_SUCCESS",
         1 => c"CUDA_ERROR_INVALID_VALUE",
+        code::NOT_INITIALIZED => c"CUDA_ERROR_NOT_INITIALIZED",
         code::OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
         code::NO_DEVICE => c"CUDA_ERROR_NO_DEVICE",
         code::INVALID_DEVICE => c"CUDA_ERROR_INVALID_DEVICE",

@@ -36,7 +36,7 @@ impl Shapes {
         let bytes = (activity.bytes > 0).then(|| int(activity.bytes));
         let correlation_id = (activity.correlation > 0).then_some(activity.correlation.into());
         let row = self.rows.get(activity.shape)?.clone();
-        Some(GpuActivity { bytes, correlation_id, ..row })
+        Some(GpuActivity { correlation_id, bytes, ..row })
     }
 
     /// The texts of arguments, in the order of their numbers.

@@ -33,6 +33,7 @@ fn help_shows_the_verbs_and_examples() {
       pack         Make one file of a run
       collect      Make tables of what was recorded, now
       triton       Show what Triton made of kernels
+      doctor       Say what can be recorded here, and what mends the rest
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -241,6 +242,12 @@ fn run_is_handed_to_python() {
     exit code: 0
     --- stdout ---
     python3 -m marey run -- ./launch.sh
+    --- stderr ---
+    ");
+    assert_snapshot!(with_python("has_marey", "doctor --json"), @r"
+    exit code: 0
+    --- stdout ---
+    python3 -m marey doctor --json
     --- stderr ---
     ");
     assert_snapshot!(with_python("lacks_marey", "run train.py"), @r"

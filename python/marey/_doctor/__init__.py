@@ -1,0 +1,53 @@
+"""`marey doctor`: what can be recorded on this machine, and what mends what cannot.
+
+Everything that starts a vendor's library, or imports somebody's package, is asked in a process of
+its own (`_asked`): one that crashes is a line of the page, and this process stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ._page import as_json, as_text, is_colourful
+from ._report import Report, examine
+
+__all__ = ["Report", "examine", "main"]
+
+_DESCRIPTION = "Say what marey can record on this machine, and what mends what it cannot."
+
+_EPILOG = """\
+Each line is "ok", "missing" (marey does without) or "broken" (it is there and does not work), with
+the command that mends it. The exit code is 1 if a line is broken, else 0.
+
+Examples:
+  marey doctor
+  marey doctor --json | jq -r '.checks[] | select(.state != "ok") | .mend'
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page and returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="marey doctor",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="the same as data, with stable keys")
+    wants_json = parser.parse_args(arguments).json
+    report = examine()
+    text = as_json(report) if wants_json else as_text(report, colour=is_colourful(sys.stdout))
+    _write(f"{text}\n".encode())
+    return int(report.is_broken)
+
+
+def _write(page: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. What is left in the buffer goes nowhere, without a complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

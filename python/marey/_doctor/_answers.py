@@ -1,0 +1,46 @@
+"""What the process of a question does: it loads and starts things, and says what came of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+
+def answer(question: str) -> Any:
+    """What JSON can hold, to ``torch``, ``triton`` or a question of `_native.probe_gpu`."""
+    if question == "torch":
+        return _torch()
+    if question == "triton":
+        return _triton()
+    from marey import _native
+
+    return _native.probe_gpu(question, [path for path in sys.path if os.path.isdir(path)])
+
+
+def _torch() -> dict[str, Any]:
+    import torch
+
+    return {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "has_kineto": torch.profiler.kineto_available(),
+        "libcupti": _loaded_libcupti(),
+    }
+
+
+def _loaded_libcupti() -> str | None:
+    """The one that is mapped, which comes before all others in a program that imports torch."""
+    with open("/proc/self/maps") as maps:
+        found = re.search(r"/.*/libcupti\.so[.\d]*$", maps.read(), re.MULTILINE)
+    return found[0] if found else None
+
+
+def _triton() -> dict[str, Any]:
+    import triton
+
+    from marey.triton import contract
+
+    return {"version": str(triton.__version__), "unknown": contract.unknown_chain()}

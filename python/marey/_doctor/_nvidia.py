@@ -1,0 +1,128 @@
+"""The driver with its devices, and NVML."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from marey._names import ENV_NVML_PERIOD_MS
+
+from ._asked import Asked, NoAnswer
+from ._check import Check, State
+
+SECTION = "NVIDIA"
+
+Rows = list[list[str]]
+"""What `_native.probe_gpu` gives: fields, of which the first names the row."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What the driver says."""
+
+    checks: list[Check]
+    cuda: tuple[int, int] | None = None
+    """The CUDA version that it serves; `None` without a device."""
+    libraries: tuple[tuple[str, str], ...] | None = None
+    """Where a libcupti may be and how it is found, in the order in which one is taken; `None` if
+    the driver took the answer with it."""
+
+
+def driver(asked: Asked) -> Driver:
+    """The driver and its devices."""
+    try:
+        rows: Rows = asked.answer()
+    except NoAnswer as error:
+        text = f"the NVIDIA driver cannot be started: {error}"
+        return Driver([Check(SECTION, "driver", "broken", text, "nvidia-smi")])
+    checks: list[Check] = []
+    cuda = None
+    for name, *fields in rows:
+        if name == "unavailable":
+            checks.append(unavailable("driver", fields, broken=("init",)))
+        elif name == "driver":
+            version = int(fields[0])
+            cuda = version // 1000, version % 1000 // 10
+            text = f"NVIDIA driver for CUDA {cuda[0]}.{cuda[1]}"
+            checks.append(Check(SECTION, "driver", "ok", text, facts={"cuda_version": version}))
+        elif name == "device":
+            checks.append(_device(fields))
+    libraries = tuple((row[1], row[2]) for row in rows if row[0] == "library")
+    return Driver(checks, cuda, libraries)
+
+
+def _device(fields: list[str]) -> Check:
+    number, name, arch, processors, size, uuid = fields
+    capability = f"{int(arch) // 10}.{int(arch) % 10}"
+    text = f"device {number}: {name}, compute capability {capability}, {_gib(size)}"
+    facts = {
+        "number": int(number),
+        "name": name,
+        "compute_capability": capability,
+        "multiprocessors": int(processors),
+        "memory_bytes": int(size),
+        "uuid": uuid,
+    }
+    return Check(SECTION, "device", "ok", text, facts=facts)
+
+
+def _gib(size: str) -> str:
+    return f"{int(size) / 2**30:.1f} GiB"
+
+
+def unavailable(key: str, fields: list[str], *, broken: tuple[str, ...]) -> Check:
+    """The line of a row ``unavailable``, broken at these steps and missing at others."""
+    step, code, reason, mend = fields
+    state: State = "broken" if step in broken else "missing"
+    facts = {"step": step, "code": int(code) if code else None}
+    return Check(SECTION, key, state, reason, mend or None, facts)
+
+
+def nvml(asked: Asked) -> list[Check]:
+    """NVML, by which traces have counters of devices."""
+    try:
+        rows: Rows = asked.answer()
+    except NoAnswer as error:
+        return [Check(SECTION, "nvml", "broken", f"NVML cannot be asked: {error}", "nvidia-smi")]
+    if [row[0] for row in rows] == ["nvml"]:
+        mend = "give the container `--gpus all`, or look at `nvidia-smi`"
+        return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, _library(rows[0]))]
+    return [_of_nvml(row) for row in rows]
+
+
+def _of_nvml(row: list[str]) -> Check:
+    name, *fields = row
+    if name == "unavailable":
+        return unavailable("nvml", fields, broken=("init",))
+    if name == "silent":
+        number, reason = fields
+        text = f"NVML cannot ask device {number}: {reason}"
+        about = {"number": int(number)}
+        return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", about)
+    if name == "device":
+        return _nvml_device(fields)
+    facts = _library(row)
+    text = "NVML {version} with driver {driver_version} ({library})".format(**facts)
+    if os.environ.get(ENV_NVML_PERIOD_MS) == "0":
+        text = f"{text}; {ENV_NVML_PERIOD_MS}=0 turns its counters off"
+        return Check(SECTION, "nvml", "missing", text, f"unset {ENV_NVML_PERIOD_MS}", facts)
+    return Check(SECTION, "nvml", "ok", text, facts=facts)
+
+
+def _library(row: list[str]) -> dict[str, str]:
+    _, library, driver_version, version = row
+    return {"library": library, "driver_version": driver_version, "version": version}
+
+
+def _nvml_device(fields: list[str]) -> Check:
+    number, name, size, has_gpm, uuid = fields
+    notes = [name, _gib(size) if size else "", "with GPM" if has_gpm == "1" else "without GPM"]
+    facts = {
+        "number": int(number),
+        "name": name,
+        "memory_bytes": int(size) if size else None,
+        "has_gpm": has_gpm == "1",
+        "uuid": uuid,
+    }
+    text = f"counters of device {number}: {', '.join(filter(None, notes))}"
+    return Check(SECTION, "nvml_device", "ok", text, facts=facts)

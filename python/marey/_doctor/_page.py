@@ -1,0 +1,58 @@
+"""The page for people, and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from itertools import groupby
+from typing import TextIO
+
+import marey
+
+from ._check import Check
+from ._report import Report
+
+_COLOURS = {"ok": "32", "missing": "33", "broken": "31"}
+_WIDTH = max(map(len, _COLOURS))
+
+
+def is_colourful(stream: TextIO) -> bool:
+    """Whether colours are welcome there: https://no-color.org."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def as_text(report: Report, *, colour: bool) -> str:
+    """Sections of lines, and the conclusion."""
+    sections = []
+    for section, checks in groupby(report.checks, lambda check: check.section):
+        lines = [section, *(line for check in checks for line in _lines(check, colour=colour))]
+        sections.append("\n".join(lines))
+    return "\n\n".join([*sections, _printable(report.conclusion)])
+
+
+def _lines(check: Check, *, colour: bool) -> list[str]:
+    mark = f"{check.state:<{_WIDTH}}"
+    if colour:
+        mark = f"\x1b[{_COLOURS[check.state]}m{mark}\x1b[0m"
+    lines = [f"  {mark}  {_printable(check.text)}"]
+    if check.mend is not None and check.state != "ok":
+        lines.append(f"  {'':<{_WIDTH}}  -> {_printable(check.mend)}")
+    return lines
+
+
+def _printable(text: str) -> str:
+    """With escapes for what a terminal would obey, which paths and variables may hold."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def as_json(report: Report) -> str:
+    """The same as data."""
+    document = {
+        "marey": marey.__version__,
+        "level": report.level,
+        "conclusion": report.conclusion,
+        "is_broken": report.is_broken,
+        "checks": [dataclasses.asdict(check) for check in report.checks],
+    }
+    return json.dumps(document, indent=2)

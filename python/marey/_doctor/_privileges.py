@@ -1,0 +1,96 @@
+"""What the system lets this process see: counters of devices and processors, other processes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ._check import Check
+
+SECTION = "Privileges"
+
+# Numbers of capabilities.
+_SYS_PTRACE = 19
+_SYS_ADMIN = 21
+_PERFMON = 38
+
+
+def checks(root: Path = Path("/proc")) -> list[Check]:
+    """A line for each; `root` is the system's folder of processes."""
+    held = _capabilities(_text(root / "self/status"))
+    return [_gpu_counters(root, held), _cpu_counters(root, held), _ptrace(root, held)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _capabilities(status: str) -> frozenset[int]:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    bits = int(found[1], 16) if found else 0
+    return frozenset(number for number in range(64) if bits >> number & 1)
+
+
+def _gpu_counters(root: Path, held: frozenset[int]) -> Check:
+    found = re.search(r"RmProfilingAdminOnly:\s*(\d)", _text(root / "driver/nvidia/params"))
+    is_restricted = found[1] == "1" if found else None
+    has_capability = _SYS_ADMIN in held
+    facts = {"is_restricted": is_restricted, "has_sys_admin": has_capability}
+    what = "counters inside NVIDIA's devices"
+    if is_restricted is None:
+        text = f"{what}: no NVIDIA kernel module is loaded here that says who may read them"
+        return Check(SECTION, "gpu_counters", "missing", text, facts=facts)
+    if is_restricted and not has_capability:
+        text = f"{what} are for administrators; kernels are recorded without them"
+        return Check(SECTION, "gpu_counters", "missing", text, _GPU_COUNTERS_MEND, facts)
+    why = "CAP_SYS_ADMIN" if is_restricted else "the kernel module lets every user"
+    return Check(SECTION, "gpu_counters", "ok", f"{what} may be read: {why}", facts=facts)
+
+
+_GPU_COUNTERS_MEND = (
+    "echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | sudo tee "
+    "/etc/modprobe.d/nvidia-counters.conf, and reboot; a container: --cap-add SYS_ADMIN"
+)
+
+
+def _cpu_counters(root: Path, held: frozenset[int]) -> Check:
+    level = _number(root / "sys/kernel/perf_event_paranoid")
+    has_capability = bool(held & {_PERFMON, _SYS_ADMIN})
+    facts = {"perf_event_paranoid": level, "has_perfmon": has_capability}
+    key, what = "cpu_counters", "counters of the processor (perf events)"
+    if level is None:
+        return Check(SECTION, key, "missing", f"{what}: this kernel has none", facts=facts)
+    if level > 2 and not has_capability:
+        text = f"{what} are for administrators: perf_event_paranoid is {level}"
+        mend = "sudo sysctl kernel.perf_event_paranoid=2; a container: --cap-add PERFMON"
+        return Check(SECTION, key, "missing", text, mend, facts)
+    text = f"{what} of own processes may be read: perf_event_paranoid is {level}"
+    return Check(SECTION, key, "ok", text, facts=facts)
+
+
+def _ptrace(root: Path, held: frozenset[int]) -> Check:
+    scope = _number(root / "sys/kernel/yama/ptrace_scope")
+    has_capability = _SYS_PTRACE in held
+    facts = {"ptrace_scope": scope, "has_sys_ptrace": has_capability}
+    what = "running processes"
+    if scope is None or scope == 0:
+        text = f"{what} of this user may be looked into: nothing restricts ptrace"
+        return Check(SECTION, "ptrace", "ok", text, facts=facts)
+    if has_capability and scope < 3:
+        text = f"{what} may be looked into: CAP_SYS_PTRACE"
+        return Check(SECTION, "ptrace", "ok", text, facts=facts)
+    text = f"{what} cannot be looked into, but children can: ptrace_scope is {scope}"
+    if scope > 1:
+        text = f"{what} cannot be looked into: ptrace_scope is {scope}"
+    # The last level stays until the machine starts anew.
+    mend = "sudo sysctl kernel.yama.ptrace_scope=0" + (" after a reboot" if scope == 3 else "")
+    mend += "; a container: --cap-add SYS_PTRACE" if scope < 3 else ""
+    return Check(SECTION, "ptrace", "missing", text, mend, facts)

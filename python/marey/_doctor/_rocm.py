@@ -1,0 +1,43 @@
+"""AMD's libraries: whether they are there. Nothing of them is loaded."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+
+from ._check import Check
+
+SECTION = "AMD"
+_LIBRARIES = {"hip": "libamdhip64.so", "rocprofiler": "librocprofiler-sdk.so"}
+
+
+def checks() -> list[Check]:
+    """A line for each library."""
+    folders = _folders()
+    return [_line(key, name, _find(name, folders)) for key, name in _LIBRARIES.items()]
+
+
+def _line(key: str, name: str, path: str | None) -> Check:
+    if path is None:
+        text = f"{name} was not found; this version of marey would not use it"
+        return Check(SECTION, key, "missing", text, facts={"path": None})
+    text = f"{path} was found; this version of marey does not use it"
+    return Check(SECTION, key, "ok", text, facts={"path": path})
+
+
+def _find(name: str, folders: list[str]) -> str | None:
+    found = (path for folder in folders for path in glob.glob(f"{glob.escape(folder)}/{name}*"))
+    return next(found, None)
+
+
+def _folders() -> list[str]:
+    homes = [os.environ.get(name, "") for name in ("ROCM_PATH", "HIP_PATH")]
+    homes += sorted(glob.glob("/opt/rocm*"))
+    system = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]
+    torch = importlib.util.find_spec("torch")
+    bundled = [
+        os.path.join(path, "lib") for path in (torch and torch.submodule_search_locations) or ()
+    ]
+    paths = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [*filter(None, paths), *(f"{home}/lib" for home in homes if home), *bundled, *system]
