@@ -89,6 +89,11 @@ bench: install ## Measure the peers and marey in turn
 layout: ## Compare the tables of CUPTI with the vendor's headers, of every version (needs a network)
 	$(CARGO) xtask layout
 
+# A machine with a GPU may have no Rust: then what is installed is checked, and PY says where.
+.PHONY: gpu-check
+gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
+	$(PY) tests/gpu/check.py --output docs/gpu
+
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \

@@ -1,0 +1,106 @@
+"""What marey recorded, read as its users read it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import marey
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Kernels that a profile has at a place and below."""
+
+    count: int
+    nanos: int
+
+
+class Profile:
+    """A `.hatchet` file, of marey's or Proton's."""
+
+    def __init__(self, path: str | Path) -> None:
+        root, *devices = json.loads(Path(path).read_text())
+        self.root: Node = root
+        self.devices: dict[str, Any] = devices[0] if devices else {}
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """What was lost, by cause."""
+        losses: dict[str, int] = self.root["marey"]["losses"]
+        return {cause: count for cause, count in losses.items() if count}
+
+    @property
+    def level(self) -> str:
+        """How devices were recorded."""
+        return str(self.root["marey"]["notes"].get("gpu", ""))
+
+    def kernels(self, *path: str, like: str = "") -> Sum:
+        """Kernels whose names have this text in them, at or below the nodes with this path."""
+        return self._sum(lambda below: below[: len(path)] == path and like in below[-1])
+
+    def kernels_within(self, frame: str) -> Sum:
+        """Kernels below nodes with this text in their names, as frames have their functions."""
+        return self._sum(lambda below: any(frame in name for name in below[:-1]))
+
+    def _sum(self, is_wanted: Callable[[tuple[str, ...]], bool]) -> Sum:
+        found = [
+            node["metrics"]
+            for below, node in _walk(self.root)
+            if is_kernel(node) and is_wanted(below)
+        ]
+        times = (metrics["time (ns)"] for metrics in found)
+        return Sum(sum(metrics["count"] for metrics in found), sum(times))
+
+    def has(self, *path: str) -> bool:
+        """Whether there is a node with this path."""
+        return any(below == path for below, _ in _walk(self.root))
+
+
+def is_kernel(node: Node) -> bool:
+    return "device_type" in node["metrics"]
+
+
+def _walk(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    for child in node["children"]:
+        below = (*path, child["frame"]["name"])
+        yield below, child
+        yield from _walk(child, below)
+
+
+@contextlib.contextmanager
+def tree(name: str, **options: Any) -> Iterator[list[Profile]]:
+    """Records sums; the list holds the profile when the block has ended."""
+    profiles: list[Profile] = []
+    session = marey.start(name, **options)
+    yield profiles
+    marey.finalize(session)
+    profiles.append(Profile(f"{name}.hatchet"))
+
+
+@contextlib.contextmanager
+def trace(name: str, **options: Any) -> Iterator[list[marey.run.Run]]:
+    """Records everything; the list holds the run when the block has ended."""
+    runs: list[marey.run.Run] = []
+    session = marey.start(name, data="trace", **options)
+    yield runs
+    marey.finalize(session, "marey")
+    runs.append(marey.open(f"{name}.marey"))
+
+
+def rows(run: marey.run.Run, query: str) -> list[dict[str, Any]]:
+    """The rows that answer a query, by the names of their columns."""
+    answer = run.sql(query)
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer]
+
+
+def losses(run: marey.run.Run) -> dict[str, int]:
+    """What was lost, by cause."""
+    found = run.sql("SELECT cause, sum(count) FROM raw.losses GROUP BY cause HAVING sum(count) > 0")
+    return dict(found.rows())
