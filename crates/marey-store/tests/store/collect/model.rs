@@ -115,7 +115,10 @@ impl<'a> Model<'a> {
             | Frame::Shapes { .. }
             | Frame::Activities { .. }
             | Frame::Note { .. }
-            | Frame::Process(_) | Frame::Clock { .. } | Frame::Overhead(_) | Frame::End => {}
+            | Frame::Process(_)
+            | Frame::Clock { .. }
+            | Frame::Overhead(_)
+            | Frame::End => {}
         }
     }
 
