@@ -69,7 +69,6 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
         "LD_LIBRARY_PATH": here,
         "MAREY_CUPTI_LIB": here,
         "TRITON_CUPTI_LIB_PATH": here,
-        "MAREY_CUPTI_LIB": here,
         "MAREY_REPLAY": f"{here}/script",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
         "TRITON_CACHE_DIR": f"{here}/cache",

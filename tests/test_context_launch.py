@@ -1,4 +1,4 @@
-"""`context="python"`: launches hang on the line that makes them, whoever holds the GIL meanwhile."""
+"""`context="python"`: launches hang on the line that makes them, whoever holds the GIL."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_forks_beside_threads_that_launch() -> None:
 
 
 def test_subinterpreters() -> None:
-    """Once there was one, whose state a thread without the GIL has is not known: it is at the root."""
+    """Once there was one, the state of a thread without the GIL is not known: it is at the root."""
     found = launched("""
         try:
             import _interpreters

@@ -1,6 +1,7 @@
 //! From spools to tables.
 
 mod again;
+mod devices;
 mod hostile;
 mod meaning;
 mod model;
