@@ -67,7 +67,6 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
     here = str(folder.absolute())
     return {
         "LD_LIBRARY_PATH": here,
-        "MAREY_CUPTI_LIB": here,
         "TRITON_CUPTI_LIB_PATH": here,
         "MAREY_REPLAY": f"{here}/script",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),

@@ -25,7 +25,7 @@ clock real offset 5000 drift 20
 delivery worker
 """
 
-SKIPPED_ON_THE_DOUBLE = {"nvml"}  # it is another library
+SKIPPED_ON_THE_DOUBLE = {"nvml"}  # it is another library, which may be there
 
 
 def check(folder: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,7 @@ def test_without_a_device_it_says_so_and_succeeds(tmp_path: Path) -> None:
 def test_every_check_that_needs_no_framework_passes_on_the_double(checked: Path) -> None:
     document = json.loads((checked / "nvidia-h200-replayed.json").read_text())
     made = [it for it in document["checks"] if it["world"] == "triton"]
-    assert {it["name"] for it in made if it["outcome"] == "skipped"} == SKIPPED_ON_THE_DOUBLE
+    assert {it["name"] for it in made if it["outcome"] == "skipped"} <= SKIPPED_ON_THE_DOUBLE
     assert [it for it in document["checks"] if it["outcome"] == "failed"] == []
     assert len([it for it in made if it["outcome"] == "ok"]) >= 19
     assert document["device"] == "NVIDIA H200 (replayed)"
@@ -90,6 +90,7 @@ def test_a_check_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert "0 s were over" in done.stdout
 
 
+@pytest.mark.usefixtures("own_directory")
 def test_the_stream_does_again_what_was_recorded(checked: Path, tmp_path: Path) -> None:
     script = checked / "nvidia-h200-replayed.replay"
     done = run_program(
