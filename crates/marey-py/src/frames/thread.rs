@@ -83,6 +83,7 @@ pub(super) struct Call<'thread> {
 }
 
 impl Call<'_> {
+    #[expect(clippy::unused_self, reason = "the token lives no longer than the call")]
     pub(super) fn py(&self) -> Python<'_> {
         // SAFETY: the GIL is held as long as this lives.
         unsafe { Python::assume_attached() }
