@@ -1,4 +1,4 @@
-"""`context="python"`: launches hang on the line that makes them, whoever holds the GIL."""
+"""`context="python"`: launches hang on the line that makes them, with the GIL and without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 # Names each kernel after the place that it is launched from.
 BEGINNING = """\
-import ctypes, json, threading, traceback
+import atexit, ctypes, json, threading, traceback
+
+at_last = []
+# Registered before marey does, and so called after it.
+atexit.register(lambda: [function() for function in at_last])
+
 import marey
 from replay import Double
 
@@ -272,6 +277,33 @@ def test_the_interpreter_ends_while_daemons_launch(loops: int) -> None:
     """)
 
 
+def test_launches_go_on_while_the_interpreter_ends() -> None:
+    """It frees what it knows of threads, so who has no GIL is at the root from then on."""
+    launched("""
+        many = ctypes.CDLL("libcuda.so.1").replay_launch_many
+        many.argtypes = [*free.argtypes, ctypes.c_uint64]
+        ready = threading.Barrier(3)
+
+        def work():
+            ready.wait()
+            many(elsewhere, 7, 1000, 10**12)
+
+        @at_last.append
+        def begin_again():
+            marey.start("late", context="python", backend="cupti")
+            many(elsewhere, 7, 1000, 10_000)
+            launch_held()
+            marey.finalize()
+
+        start(work, 2, daemon=True)
+        ready.wait()
+    """)
+    (place,) = {
+        tuple(path) for kernel, path, _ in kernels(tree("late.hatchet")) if kernel == "elsewhere"
+    }
+    assert place == ()
+
+
 def test_forks_beside_threads_that_launch() -> None:
     found = launched("""
         import os, sys
@@ -301,7 +333,7 @@ def test_forks_beside_threads_that_launch() -> None:
 
 
 def test_subinterpreters() -> None:
-    """Once there was one, the state of a thread without the GIL is not known: it is at the root."""
+    """Once there was one, a thread without the GIL may be in either: it is at the root."""
     found = launched("""
         try:
             import _interpreters

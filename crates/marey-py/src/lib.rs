@@ -9,7 +9,7 @@
 //! runtime. The stable ABI of CPython 3.10; where a structure of the interpreter is read directly
 //! (frames, the current context), the reading is checked against the documented way when it is set
 //! up, and given up if they disagree. All state here is guarded by the GIL, which the stable ABI
-//! implies.
+//! implies, or is a thread's own: launches come without the GIL.
 //!
 //! Start reading at [`scope`], the path that must be fast.
 

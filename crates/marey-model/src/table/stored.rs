@@ -496,7 +496,7 @@ pub const ROLLUPS: Table = Table {
 /// Metadata.
 pub const METADATA: Table = Table {
     name: "metadata",
-    doc: "What a foreign file says of itself, its processes and threads, beside its events.",
+    doc: "What a recording or a foreign file says of its processes and threads, beside events.",
     columns: &[
         id_of(Processes, "process_id", "The process, in processes."),
         maybe_id_of(Threads, "thread_id", "The thread, in threads, if it is of one."),

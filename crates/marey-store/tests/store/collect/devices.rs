@@ -1,0 +1,165 @@
+//! What devices did, and the launches that it belongs to.
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use marey_model::spool::{Activity, ActivityKind, Detail, Device, Frame, Shape};
+use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
+use marey_store::Run;
+
+use super::spools::{OUTER, Recorded, STEP, UNIX, head, spans};
+use super::tables::{column, ids, ints, text};
+
+/// Ids of texts after those of every spool.
+const KERNEL: u32 = 6;
+const COPY: u32 = 7;
+
+fn program() -> Vec<Frame> {
+    let mut frames = head(100);
+    let kernel = Shape {
+        kind: ActivityKind::Kernel,
+        name: KERNEL,
+        device: 1,
+        stream: 7,
+        details: vec![
+            (Detail::GridX, 4),
+            (Detail::GridY, 2),
+            (Detail::GridZ, 1),
+            (Detail::BlockX, 128),
+            (Detail::BlockY, 1),
+            (Detail::BlockZ, 1),
+            (Detail::Registers, 32),
+            (Detail::StaticSharedBytes, 100),
+            (Detail::DynamicSharedBytes, 28),
+            (Detail::GraphNode, 1 << 40),
+            (Detail::Context, 3),
+        ],
+    };
+    let copy = Shape {
+        kind: ActivityKind::Memcpy,
+        name: COPY,
+        device: 0,
+        stream: 8,
+        details: vec![(Detail::SourceKind, 1), (Detail::TargetKind, 3), (Detail::ExternalId, 77)],
+    };
+    let activity = |shape, start_nanos, bytes, correlation, launch| Activity {
+        shape,
+        start_nanos,
+        duration_nanos: 5,
+        bytes,
+        correlation,
+        launch,
+    };
+    frames.extend([
+        Frame::Device(Device {
+            number: 1,
+            device_type: "CUDA".to_owned(),
+            name: "H200".to_owned(),
+            properties: r#"{"sm_count":132}"#.to_owned(),
+        }),
+        Frame::Strings { first: KERNEL, texts: vec!["matmul".to_owned(), "HtoD".to_owned()] },
+        Frame::Shapes { first: 0, shapes: vec![kernel, copy] },
+        // The second of three scopes is the launch; those of the next frame are none.
+        Frame::Launches { thread: 0, launches: vec![(1, 4_000_000_000)] },
+        spans(0, 1, &[(STEP, 10, 20), (OUTER, 30, 40), (STEP, 50, 60)]),
+        spans(0, 1, &[(STEP, 70, 75), (STEP, 80, 85)]),
+        Frame::Activities {
+            sessions: 1,
+            activities: vec![
+                activity(1, 90, 4096, 9, Some((0, STEP))),
+                activity(0, 45, 0, 4_000_000_000, Some((0, OUTER))),
+                activity(0, 95, 0, 0, None),
+            ],
+        },
+        Frame::Note { key: "gpu".to_owned(), value: "\"waiting\"".to_owned() },
+        Frame::Note { key: "gpu".to_owned(), value: "\"CUPTI\"".to_owned() },
+        Frame::End,
+    ]);
+    frames
+}
+
+fn collected(frames: &[Frame]) -> Run {
+    let recorded = Recorded::of(&[frames]);
+    marey_store::open(recorded.path(), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn activities_are_rows_with_their_launches() {
+    let run = collected(&program());
+    let rows = run.read(&GPU_ACTIVITIES).unwrap();
+    let texts = run.read(&STRINGS).unwrap();
+    let name = |row: usize| text(&texts, "text", ids(&rows, "name_id")[row] as usize);
+    let wide = |column_name: &str, row: usize| {
+        let values = column(&rows, column_name).as_primitive::<UInt64Type>();
+        values.is_valid(row).then(|| values.value(row))
+    };
+    let signed = |column_name: &str, row: usize| {
+        let values = column(&rows, column_name).as_primitive::<Int64Type>();
+        values.is_valid(row).then(|| values.value(row))
+    };
+    let small = |column_name: &str, row: usize| {
+        let values = column(&rows, column_name).as_primitive::<UInt32Type>();
+        values.is_valid(row).then(|| values.value(row))
+    };
+
+    assert_eq!(ints(&rows, "start_nanos"), [UNIX + 45, UNIX + 90, UNIX + 95]);
+    assert_eq!(ints(&rows, "duration_nanos"), [5, 5, 5]);
+    assert_eq!([name(0), name(1), name(2)], ["matmul", "HtoD", "matmul"]);
+    let kinds = [0, 1, 2].map(|row| text(&rows, "kind", row));
+    assert_eq!(kinds, ["kernel", "memcpy", "kernel"]);
+    assert_eq!(ids(&rows, "device"), [1, 0, 1]);
+    assert_eq!(ids(&rows, "stream"), [7, 8, 7]);
+    assert_eq!(
+        [0, 1, 2].map(|row| wide("correlation_id", row)),
+        [Some(4_000_000_000), Some(9), None]
+    );
+    assert_eq!([0, 1, 2].map(|row| signed("bytes", row)), [None, Some(4096), None]);
+    assert_eq!(
+        [0, 1, 2].map(|row| wide("graph_node_id", row)),
+        [Some(1 << 40), None, Some(1 << 40)]
+    );
+    assert_eq!([0, 1, 2].map(|row| wide("external_id", row)), [None, Some(77), None]);
+    let grids = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"];
+    assert_eq!(grids.map(|of| small(of, 0)), [4, 2, 1, 128, 1, 1, 32].map(Some));
+    assert_eq!(grids.map(|of| small(of, 1)), [None; 7]);
+    assert_eq!([0, 1].map(|row| signed("shared_bytes", row)), [Some(128), None]);
+    // Where nobody knows the launch, there is no place.
+    assert_eq!([0, 1, 2].map(|row| small("context_id", row).is_some()), [true, true, false]);
+}
+
+#[test]
+fn what_no_column_has_is_an_argument() {
+    let run = collected(&program());
+    let rows = run.read(&GPU_ACTIVITIES).unwrap();
+    let args = run.read(&ARGS).unwrap();
+    assert!(args.num_rows() > 0);
+    let stands = |row: usize| column(&rows, "args_id").is_valid(row);
+    assert_eq!([0, 1, 2].map(stands), [true, true, true]);
+}
+
+#[test]
+fn the_number_of_a_launch_is_on_its_scope_alone() {
+    let run = collected(&program());
+    let rows = run.read(&SPANS).unwrap();
+    let numbers = column(&rows, "correlation_id").as_primitive::<UInt64Type>();
+    let of = |row: usize| numbers.is_valid(row).then(|| numbers.value(row));
+    assert_eq!(
+        ints(&rows, "start_nanos").iter().map(|at| at - UNIX).collect::<Vec<_>>(),
+        [10, 30, 50, 70, 80]
+    );
+    assert_eq!([0, 1, 2, 3, 4].map(of), [None, Some(4_000_000_000), None, None, None]);
+}
+
+#[test]
+fn devices_and_notes_are_known() {
+    let run = collected(&program());
+    let devices = run.read(&DEVICES).unwrap();
+    assert_eq!(devices.num_rows(), 1);
+    assert_eq!(ids(&devices, "device"), [1]);
+    assert_eq!(text(&devices, "name", 0), "H200");
+    let notes = run.read(&METADATA).unwrap();
+    let found: Vec<_> = (0..notes.num_rows())
+        .filter(|&row| text(&notes, "key", row) == "gpu")
+        .map(|row| text(&notes, "value", row))
+        .collect();
+    assert_eq!(found, ["\"CUPTI\""], "the later one");
+}
