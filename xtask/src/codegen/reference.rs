@@ -3,7 +3,7 @@
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
-use marey_model::{env, rank, wall};
+use marey_model::{env, gpu_time, rank, wall};
 
 /// `docs/reference/environment.md`
 pub(super) fn environment() -> String {
@@ -57,14 +57,17 @@ pub(super) fn losses() -> String {
 
 /// `docs/reference/metrics.md`
 pub(super) fn metrics() -> String {
-    let rows = wall::ALL.map(|metric| [code(metric.key), cell(metric.doc)]);
+    let walls = wall::ALL.map(|metric| [code(metric.key), cell(metric.doc)]);
+    let kernels = gpu_time::ALL.map(|metric| [code(metric.key), cell(metric.doc)]);
+    let header = ["Key", "Meaning"];
     page(
-        "Wall-time metrics",
+        "Metrics that marey adds",
         "Every scope node carries these metrics beside those that a program records itself. `(ns)`\n\
          stands for nanoseconds; a metric without a unit is a number of entries.",
-        "wall.rs",
-        &table(["Key", "Meaning"], &rows),
-    )
+        "wall.rs and gpu_time.rs",
+        &table(header, &walls),
+    ) + "\nA node of kernels, which lies below what launched them, carries these. The first four are Proton's.\n\n"
+        + &table(header, &kernels)
 }
 
 /// `docs/reference/schema.md`
@@ -154,6 +157,9 @@ mod tests {
             assert!(schema().contains(&format!("### `{}`", table.name)));
         }
         for metric in wall::ALL {
+            assert!(metrics().contains(&format!("| `{}` |", metric.key)));
+        }
+        for metric in gpu_time::ALL {
             assert!(metrics().contains(&format!("| `{}` |", metric.key)));
         }
     }

@@ -83,11 +83,7 @@ pub(super) struct Call<'thread> {
 }
 
 impl Call<'_> {
-<<<<<<< HEAD
-    #[expect(clippy::unused_self, reason = "it is the proof that the GIL is held")]
-=======
     #[expect(clippy::unused_self, reason = "the token lives no longer than the call")]
->>>>>>> w-pyframes
     pub(super) fn py(&self) -> Python<'_> {
         // SAFETY: the GIL is held as long as this lives.
         unsafe { Python::assume_attached() }
