@@ -251,7 +251,7 @@ fn every_verb_that_takes_a_run_takes_a_file() {
     50.0 µs  50.0 µs      1  50.0 µs  50.0 µs                 ├─ aten::mm
                                                100 µs      1  └─ ncclDevKernel_AllReduce
     --- stderr ---
-    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file; they have no context
+    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file, or was not recorded; they have no context
     ");
     let packed = transcript(&mut folder.marey("pack r0.json"));
     assert!(packed.contains("wrote `r0.marey.zip`, "), "{packed}");
