@@ -68,6 +68,7 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
     return {
         "LD_LIBRARY_PATH": here,
         "TRITON_CUPTI_LIB_PATH": here,
+        "MAREY_CUPTI_LIB": here,
         "MAREY_REPLAY": f"{here}/script",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
         "TRITON_CACHE_DIR": f"{here}/cache",
