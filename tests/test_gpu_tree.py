@@ -111,6 +111,29 @@ def test_a_kernel_lies_below_the_frames_that_launch_it() -> None:
     assert path.endswith("@play/kernel"), "the line that launches, which lets go of the GIL"
 
 
+def test_kernels_of_backward_lie_below_what_the_main_thread_is_in() -> None:
+    run(
+        """
+        def work():
+            ctypes.CDLL(None).prctl(15, b"pt_autograd_0", 0, 0, 0)  # PR_SET_NAME
+            double.launch("kernel", 5)
+
+        def call_on_worker():
+            worker = threading.Thread(target=work)
+            worker.start()
+            worker.join()
+
+        marey.start("profile", backend="cupti")
+        with marey.scope("step"), marey.scope("backward"):
+            call_on_worker()
+        with marey.scope("later"):
+            call_on_worker()
+        marey.finalize()
+        """
+    )
+    assert recorded() == {"step/backward/kernel": (1, 5), "later/kernel": (1, 5)}
+
+
 def test_every_session_has_what_it_saw() -> None:
     run(
         """
