@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from triton_wheels import triton_36, triton_path  # noqa: F401 - fixtures
 
 pytest.importorskip("triton")
 
@@ -206,26 +206,16 @@ def test_atomics_the_stack_and_called_functions(folder: Path) -> None:
 
 # --- beside the plugin of Triton 3.6 -------------------------------------------------------------
 
-REFERENCE = Path.home() / ".cache" / "marey" / "triton-3.6.0"
-PLUGIN = REFERENCE / "triton" / "instrumentation" / "libPrintLoadStoreMemSpaces.so"
 SPACES = {"FLAT": "GENERIC", "CONSTANT": "CONSTANT", "SCRATCH": "LOCAL"}
 
 
 @pytest.fixture(scope="module")
-def reference() -> dict[str, str]:
+def reference(triton_36: str) -> dict[str, str]:  # noqa: F811
     """The environment that makes Triton 3.6 print memory spaces."""
-    if not PLUGIN.exists():
-        new = REFERENCE.with_name(f"{REFERENCE.name}.{os.getpid()}")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(new)]
-        done = subprocess.run([*pip, "triton==3.6.0"], capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"the wheel of triton 3.6.0 cannot be had: {done.stderr.strip()}")
-        with contextlib.suppress(OSError):  # another run of the tests was faster
-            new.rename(REFERENCE)
-        assert PLUGIN.exists()
+    plugin = Path(triton_36, "triton", "instrumentation", "libPrintLoadStoreMemSpaces.so")
     return {
-        "PYTHONPATH": str(REFERENCE),
-        "LLVM_PASS_PLUGIN_PATH": str(PLUGIN),
+        "PYTHONPATH": triton_36,
+        "LLVM_PASS_PLUGIN_PATH": str(plugin),
         "TRITON_ALWAYS_COMPILE": "1",
         "TRITON_DISABLE_LINE_INFO": "0",
     }
@@ -306,9 +296,9 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "tmp"]
 
 
-@pytest.mark.parametrize("release", ["installed", "3.6"])
 def test_the_cache_of_the_user_is_neither_read_nor_written(
-    release: str, request: pytest.FixtureRequest, tmp_path: Path
+    triton_path: str,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     cache = tmp_path / "cache"
     program = write(tmp_path, "import mem_space_kernels\nmem_space_kernels.ptx_of('add', 90)\n")
@@ -318,8 +308,8 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
     env = {"TRITON_CACHE_DIR": str(cache)}
-    if release == "3.6":
-        env["PYTHONPATH"] = request.getfixturevalue("reference")["PYTHONPATH"]
+    if triton_path:
+        env["PYTHONPATH"] = triton_path
     assert run(sys.executable, program, directory=tmp_path, **env).returncode == 0
     before = state()
     assert any(path.suffix == ".ptx" for path in before)
