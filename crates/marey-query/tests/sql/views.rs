@@ -272,6 +272,10 @@ fn steps_counters_and_kernels_say_where_they_were() {
             "1400 | loss | null | null | null | [1.0, 2.5] | null | step | main | 100 | 0 | 0 | 0 | 0 | 1",
         ]
     );
+    // The engine compares types where it adds up, also what is said of the columns of a union.
+    let sums = "SELECT sum(value), avg(value), max(integer), count(vector) FROM counters";
+    assert_eq!(run.value(sums), "3.5 | 1.75 | 3 | 1");
+    assert_eq!(run.value(&format!("{sums} WHERE name = 'loss'")), "3.5 | 1.75 | 3 | 1");
     assert_eq!(
         run.rows("SELECT * FROM kernels ORDER BY start_nanos"),
         [

@@ -143,6 +143,11 @@ fn write_extras(
 }
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b", \"losses\": {")?;
+    for (at, (cause, count)) in meta.losses.iter().enumerate() {
+        write!(out, "{}\"{}\": {count}", if at == 0 { "" } else { ", " }, cause.as_str())?;
+    }
+    out.write_all(b"}")?;
     if !meta.notes.is_empty() {
         out.write_all(b", \"notes\": {")?;
         for (at, (key, text)) in meta.notes.iter().enumerate() {
@@ -153,14 +158,10 @@ fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
         }
         out.write_all(b"}")?;
     }
-    out.write_all(b", \"losses\": {")?;
-    for (at, (cause, count)) in meta.losses.iter().enumerate() {
-        write!(out, "{}\"{}\": {count}", if at == 0 { "" } else { ", " }, cause.as_str())?;
-    }
     let overhead = &meta.overhead;
     write!(
         out,
-        "}}, \"overhead\": {{\"events\": {}, \"flushing_nanos\": {}, \"recording_nanos\": {}, \"scope_nanos\": ",
+        ", \"overhead\": {{\"events\": {}, \"flushing_nanos\": {}, \"recording_nanos\": {}, \"scope_nanos\": ",
         overhead.events, overhead.flushing_nanos, overhead.recording_nanos
     )?;
     float(out, overhead.scope_nanos)?;

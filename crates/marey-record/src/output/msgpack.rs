@@ -107,6 +107,12 @@ fn write_extras(
 }
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
+    text(out, "losses")?;
+    map(out, meta.losses.len())?;
+    for (cause, count) in &meta.losses {
+        text(out, cause.as_str())?;
+        uint(out, *count)?;
+    }
     if !meta.notes.is_empty() {
         text(out, "notes")?;
         map(out, meta.notes.len())?;
@@ -114,12 +120,6 @@ fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
             text(out, key)?;
             text(out, note)?;
         }
-    }
-    text(out, "losses")?;
-    map(out, meta.losses.len())?;
-    for (cause, count) in &meta.losses {
-        text(out, cause.as_str())?;
-        uint(out, *count)?;
     }
     text(out, "overhead")?;
     map(out, 4)?;
