@@ -113,7 +113,8 @@ SUBSCRIBED_BY_OTHER = 39
 def gpu_note() -> str | None:
     """One line on why a profile holds no GPU activity; `None` if it may hold some."""
     level, reason, hint, _ = _native.gpu_level()
-    if level == "cupti":
+    # Idle: another thread has just ended the last session.
+    if level in ("cupti", "idle"):
         return None
     if level == "waiting":
         if any(os.path.exists(node) for node in DEVICE_NODES):
