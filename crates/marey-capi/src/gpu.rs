@@ -67,7 +67,7 @@ fn describe() -> (GpuLevel, String) {
         (number, format!("{}\n{hint}\n{code}", text.replace('\n', " ")))
     };
     match level::level() {
-        Level::Idle => lines(GpuLevel::Host, "nobody has asked".to_owned(), "", None),
+        Level::Idle => lines(GpuLevel::Idle, "no session wants it".to_owned(), "", None),
         Level::Waiting(_) => {
             lines(GpuLevel::Waiting, "the program has not used CUDA".to_owned(), "", None)
         }

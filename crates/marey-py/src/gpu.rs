@@ -33,7 +33,7 @@ fn start_gpu(
     Ok(())
 }
 
-/// How devices are recorded: `"host"`, `"cupti"` or `"waiting"`; the same in words, or why not; what
+/// How devices are recorded: `"host"`, `"cupti"`, `"waiting"` or `"idle"`; the same in words, or why not; what
 /// mends that; and the code of the call that failed.
 #[pyfunction]
 fn gpu_level() -> (&'static str, String, String, Option<i64>) {
@@ -46,6 +46,7 @@ fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     let word = match level {
         level if level == GpuLevel::Cupti as i32 => "cupti",
         level if level == GpuLevel::Waiting as i32 => "waiting",
+        level if level == GpuLevel::Idle as i32 => "idle",
         _ => "host",
     };
     (word, line(), line(), line().parse().ok())

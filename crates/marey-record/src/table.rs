@@ -134,6 +134,8 @@ pub enum GpuLevel {
     Cupti = 1,
     /// Once the program uses CUDA.
     Waiting = 2,
+    /// No session wants them.
+    Idle = 3,
 }
 
 /// Receives bytes that a call returns.
