@@ -14,8 +14,12 @@ use flate2::read::MultiGzDecoder;
 /// Bytes that are handed on at a time: few enough to stay in a cache.
 const CHUNK_BYTES: usize = 1 << 18;
 
+/// Bytes before the content of a chunk, for what its reader has left of the one before: then the two
+/// are one piece, of which only that was copied.
+pub(crate) const ROOM_BYTES: usize = 1 << 14;
+
 /// Chunks that wait for who reads them.
-const MAX_WAITING: usize = 4;
+const MAX_WAITING: usize = 2;
 
 /// Bytes at the start by which a format is recognised.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;
@@ -32,8 +36,8 @@ pub(crate) struct Input {
     /// The chunk that is being read, and how far.
     chunk: Vec<u8>,
     at: usize,
-    /// Bytes before that chunk.
-    before: u64,
+    /// Bytes up to the end of that chunk.
+    received: u64,
     fault: Option<String>,
 }
 
@@ -59,49 +63,48 @@ impl Input {
                 Ok(_) => send(magic.chain(source), &sender, &empty),
             }
         })?;
-        Ok(Self { chunks, used, chunk: Vec::new(), at: 0, before: 0, fault: None })
+        Ok(Self { chunks, used, chunk: Vec::new(), at: 0, received: 0, fault: None })
     }
 
     /// The first bytes, as many as there are up to a limit, without taking them.
     pub(crate) fn head(&mut self) -> io::Result<&[u8]> {
-        if self.chunk.is_empty()
-            && let Some(chunk) = self.receive()?
-        {
-            self.chunk = chunk;
+        if self.received == 0 {
+            self.advance()?;
         }
-        Ok(&self.chunk[..self.chunk.len().min(HEAD_BYTES)])
+        let content = &self.chunk[self.at..];
+        Ok(&content[..content.len().min(HEAD_BYTES)])
     }
 
-    /// The next bytes as they come, so that nobody copies them; `None` at the end.
-    pub(crate) fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
-        if self.at < self.chunk.len() {
-            self.before += self.chunk.len() as u64;
-            let mut chunk = mem::take(&mut self.chunk);
-            chunk.drain(..mem::take(&mut self.at));
-            return Ok(Some(chunk));
+    /// The next bytes as they come, so that nobody copies them, behind so much room; `None` at the end.
+    pub(crate) fn next_chunk(&mut self) -> io::Result<Option<(Vec<u8>, usize)>> {
+        if self.at == self.chunk.len() && !self.advance()? {
+            return Ok(None);
         }
-        self.before += mem::take(&mut self.chunk).len() as u64;
-        self.at = 0;
-        let chunk = self.receive()?;
-        self.before += chunk.as_ref().map_or(0, Vec::len) as u64;
-        Ok(chunk)
+        let chunk = mem::take(&mut self.chunk);
+        Ok(Some((chunk, mem::take(&mut self.at))))
     }
 
-    /// Appends some of the next bytes; whether there are any.
-    pub(crate) fn append_chunk(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
-        let Some(chunk) = self.next_chunk()? else { return Ok(false) };
-        out.extend_from_slice(&chunk);
-        self.reuse(chunk);
-        Ok(true)
+    /// Takes some of the next bytes: at most so many, and none only at the end.
+    pub(crate) fn part(&mut self, max: usize) -> io::Result<&[u8]> {
+        if self.at == self.chunk.len() {
+            self.advance()?;
+        }
+        let start = self.at;
+        self.at += max.min(self.chunk.len() - start);
+        Ok(&self.chunk[start..self.at])
     }
 
-    fn reuse(&self, chunk: Vec<u8>) {
-        drop(self.used.try_send(chunk)); // one too many is not needed, nor any at the end
+    /// Takes back a chunk that has been read.
+    pub(crate) fn reuse(&self, chunk: Vec<u8>) {
+        // Not one that grew. One too many is not needed, nor any at the end.
+        if chunk.capacity() == ROOM_BYTES + CHUNK_BYTES {
+            drop(self.used.try_send(chunk));
+        }
     }
 
     /// Bytes that were taken so far.
     pub(crate) fn offset(&self) -> u64 {
-        self.before + self.at as u64
+        self.received - (self.chunk.len() - self.at) as u64
     }
 
     /// What is wrong with the compression: the content ends there for who reads it.
@@ -109,34 +112,34 @@ impl Input {
         self.fault.as_deref()
     }
 
-    fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+    /// Goes on to the next chunk; whether there is one.
+    fn advance(&mut self) -> io::Result<bool> {
         match self.chunks.recv() {
-            Ok(Ok(chunk)) => Ok(Some(chunk)),
+            Ok(Ok(chunk)) => {
+                self.received += (chunk.len() - ROOM_BYTES) as u64;
+                let read = mem::replace(&mut self.chunk, chunk);
+                self.reuse(read);
+                self.at = ROOM_BYTES;
+                Ok(true)
+            }
             Ok(Err(error)) if is_of_content(&error) => {
                 self.fault = Some(match error.kind() {
                     io::ErrorKind::UnexpectedEof => "the compressed data ends early".to_owned(),
                     _ => format!("the compressed data is damaged: {error}"),
                 });
-                Ok(None)
+                Ok(false)
             }
             Ok(Err(error)) => Err(error),
-            Err(_ended) => Ok(None),
+            Err(_ended) => Ok(false),
         }
     }
 }
 
 impl Read for Input {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.chunk.len() {
-            self.before += self.chunk.len() as u64;
-            self.at = 0;
-            let next = self.receive()?.unwrap_or_default();
-            let read = mem::replace(&mut self.chunk, next);
-            self.reuse(read);
-        }
-        let read = (&self.chunk[self.at..]).read(out)?;
-        self.at += read;
-        Ok(read)
+        let part = self.part(out.len())?;
+        out[..part.len()].copy_from_slice(part);
+        Ok(part.len())
     }
 }
 
@@ -147,12 +150,13 @@ fn send(
     empty: &Receiver<Vec<u8>>,
 ) {
     loop {
-        let mut chunk = empty.try_recv().unwrap_or_default();
-        chunk.resize(CHUNK_BYTES, 0);
-        let (filled, end) = fill(&mut source, &mut chunk);
-        chunk.truncate(filled);
+        let mut chunk =
+            empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROOM_BYTES + CHUNK_BYTES));
+        chunk.resize(ROOM_BYTES + CHUNK_BYTES, 0);
+        let (filled, end) = fill(&mut source, &mut chunk[ROOM_BYTES..]);
+        chunk.truncate(ROOM_BYTES + filled);
         let is_end = filled < CHUNK_BYTES;
-        if !chunk.is_empty() && chunks.send(Ok(chunk)).is_err() {
+        if filled > 0 && chunks.send(Ok(chunk)).is_err() {
             return;
         }
         if let Err(error) = end {
@@ -229,8 +233,8 @@ mod tests {
             by_chunk.read_exact(&mut first).unwrap();
             all.extend(first);
             assert_eq!(by_chunk.offset(), 10);
-            while let Some(chunk) = by_chunk.next_chunk().unwrap() {
-                all.extend(chunk);
+            while let Some((chunk, start)) = by_chunk.next_chunk().unwrap() {
+                all.extend(&chunk[start..]);
                 assert_eq!(by_chunk.offset(), all.len() as u64);
             }
             assert!(all == content() && by_chunk.fault().is_none());

@@ -10,20 +10,16 @@ const MAX_LINE_BYTES: usize = 200;
 #[derive(Debug)]
 pub(super) struct Bytes<'a> {
     input: &'a mut Input,
-    chunk: Vec<u8>,
-    at: usize,
-    /// Bytes before the chunk.
-    before: u64,
 }
 
 impl<'a> Bytes<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
-        Self { input, chunk: Vec::new(), at: 0, before: 0 }
+        Self { input }
     }
 
     /// Bytes that were read.
     pub(super) fn offset(&self) -> u64 {
-        self.before + self.at as u64
+        self.input.offset()
     }
 
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
@@ -62,17 +58,8 @@ impl<'a> Bytes<'a> {
 
     /// Some of the next bytes: at least one, at most so many.
     fn part(&mut self, max: usize) -> Result<&[u8], Broken> {
-        while self.at == self.chunk.len() {
-            self.before += self.chunk.len() as u64;
-            self.at = 0;
-            self.chunk = Vec::new();
-            let Some(chunk) = self.input.next_chunk()? else {
-                return Err(Broken::at(self.before, "the pickle ends early"));
-            };
-            self.chunk = chunk;
-        }
-        let start = self.at;
-        self.at += max.min(self.chunk.len() - start);
-        Ok(&self.chunk[start..self.at])
+        let offset = self.input.offset();
+        let part = self.input.part(max)?;
+        if part.is_empty() { Err(Broken::at(offset, "the pickle ends early")) } else { Ok(part) }
     }
 }

@@ -1,14 +1,16 @@
 //! Part of a file with the pieces in it that were made out, on its way from who finds them to who
 //! makes rows of them.
 
+use std::mem;
+
 use super::event::{Event, Members, Pieces};
 
 /// Bytes of a file, and what they are.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
-    /// Where they begin in the file.
-    pub(super) offset: u64,
+    /// Where they end in the file.
+    pub(super) end: u64,
     pub(super) items: Vec<Item>,
     pub(super) members: Members,
 }
@@ -33,11 +35,11 @@ pub(super) struct Found {
 }
 
 impl Batch {
-    /// Makes it empty, with its memory.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
+    /// Makes it empty, and gives its bytes back.
+    pub(super) fn clear(&mut self) -> Vec<u8> {
         self.items.clear();
         self.members.truncate(Members::default().lens());
+        mem::take(&mut self.bytes)
     }
 
     /// The bytes of an event.
@@ -52,6 +54,6 @@ impl Batch {
 
     /// Where an event begins in the file.
     pub(super) fn offset_of(&self, found: &Found) -> u64 {
-        self.offset + found.start as u64
+        self.end - (self.bytes.len() - found.start) as u64
     }
 }

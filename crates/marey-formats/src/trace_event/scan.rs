@@ -37,9 +37,10 @@ impl<'a> Scan<'a> {
 
     /// Finds all there is.
     pub(super) fn run(mut self) -> Result<(), Broken> {
-        let end = self.read();
-        self.send()?;
-        end
+        let read = self.read();
+        let (bytes, end) = self.window.split_off();
+        self.send(bytes, end)?;
+        read
     }
 
     fn read(&mut self) -> Result<(), Broken> {
@@ -191,24 +192,24 @@ impl<'a> Scan<'a> {
 
     /// Reads on, within a piece that is not all there; what was found goes before.
     fn read_more(&mut self) -> Result<(), Broken> {
+        let end = self.window.end();
         if self.window.is_at_end() {
-            let end = self.window.offset() + self.window.rest().len() as u64;
             return Err(Broken::at(end, "the file ends early"));
         }
-        self.send()?;
-        self.window.read_more()
+        let bytes = self.window.read_more()?;
+        self.send(bytes, end)
     }
 
-    /// Hands on what was found.
-    fn send(&mut self) -> Result<(), Broken> {
+    /// Hands on what was found in bytes that end at a place in the file.
+    fn send(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), Broken> {
         if self.batch.items.is_empty() {
+            self.window.reuse(bytes);
             return Ok(());
         }
         let mut empty = self.empty.try_recv().unwrap_or_default();
-        empty.clear();
-        let bytes = mem::take(&mut empty.bytes);
+        self.window.reuse(empty.clear());
         let mut batch = mem::replace(&mut self.batch, empty);
-        (batch.offset, batch.bytes) = self.window.split(bytes);
+        (batch.bytes, batch.end) = (bytes, end);
         match self.found.send(batch) {
             Ok(()) => Ok(()),
             // Who makes rows has failed, and says why.

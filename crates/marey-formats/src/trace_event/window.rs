@@ -14,14 +14,14 @@ pub(super) struct Window<'a> {
     bytes: Vec<u8>,
     /// The next byte that nobody has taken.
     at: usize,
-    /// Where the window begins in the file.
-    start: u64,
+    /// Where the window ends in the file.
+    end: u64,
     is_at_end: bool,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
-        Self { input, bytes: Vec::new(), at: 0, start: 0, is_at_end: false }
+        Self { input, bytes: Vec::new(), at: 0, end: 0, is_at_end: false }
     }
 
     /// What comes next.
@@ -29,14 +29,19 @@ impl<'a> Window<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Bytes that are taken and still there.
+    /// Where that is among the bytes of the window.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
     /// Where that is in the file.
     pub(super) fn offset(&self) -> u64 {
-        self.start + self.at as u64
+        self.end - self.rest().len() as u64
+    }
+
+    /// Where the window ends in the file.
+    pub(super) fn end(&self) -> u64 {
+        self.end
     }
 
     /// Whether nothing comes behind what is there.
@@ -49,31 +54,50 @@ impl<'a> Window<'a> {
         self.at += count;
     }
 
-    /// Gives the memory of the window away, for an empty one; with it go the bytes that were taken,
-    /// which begin at this place in the file.
-    pub(super) fn split(&mut self, empty: Vec<u8>) -> (u64, Vec<u8>) {
-        let (start, bytes) = (self.start, mem::replace(&mut self.bytes, empty));
-        self.bytes.extend_from_slice(&bytes[self.at..]);
-        self.start += mem::take(&mut self.at) as u64;
-        (start, bytes)
-    }
-
-    /// Doubles what is there, so that looking again and again costs little in all.
-    pub(super) fn read_more(&mut self) -> Result<(), Broken> {
-        let wanted = 2 * self.rest().len();
-        if wanted > 2 * MAX_PIECE_BYTES {
+    /// Reads on; what was not taken is there still. Gives the bytes of the window as it was.
+    ///
+    /// What is there doubles at least, so that looking again and again costs little in all.
+    pub(super) fn read_more(&mut self) -> Result<Vec<u8>, Broken> {
+        let left = self.rest().len();
+        if left > MAX_PIECE_BYTES {
             return Err(Broken::at(self.offset(), "a piece of more than 256 MiB"));
         }
-        self.start += self.at as u64;
-        self.bytes.drain(..mem::take(&mut self.at));
-        loop {
-            if !self.input.append_chunk(&mut self.bytes)? {
-                self.is_at_end = true;
-                return Ok(());
+        let Some((mut bytes, start)) = self.input.next_chunk()? else {
+            self.is_at_end = true;
+            let rest = self.rest().to_vec();
+            self.at = 0;
+            return Ok(mem::replace(&mut self.bytes, rest));
+        };
+        self.end += (bytes.len() - start) as u64;
+        let at = if let Some(at) = start.checked_sub(left) {
+            bytes[at..start].copy_from_slice(self.rest());
+            at
+        } else {
+            let mut grown = self.rest().to_vec();
+            grown.extend_from_slice(&bytes[start..]);
+            self.input.reuse(bytes);
+            while grown.len() < 2 * left
+                && let Some((chunk, start)) = self.input.next_chunk()?
+            {
+                self.end += (chunk.len() - start) as u64;
+                grown.extend_from_slice(&chunk[start..]);
+                self.input.reuse(chunk);
             }
-            if self.bytes.len() >= wanted {
-                return Ok(());
-            }
-        }
+            bytes = grown;
+            0
+        };
+        self.at = at;
+        Ok(mem::replace(&mut self.bytes, bytes))
+    }
+
+    /// Gives the bytes of the window, and where they end in the file: nobody reads on.
+    pub(super) fn split_off(&mut self) -> (Vec<u8>, u64) {
+        self.at = 0;
+        (mem::take(&mut self.bytes), self.end)
+    }
+
+    /// Takes back what it gave.
+    pub(super) fn reuse(&self, bytes: Vec<u8>) {
+        self.input.reuse(bytes);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use arrow::array::{ArrayRef, StringArray};
@@ -28,7 +29,7 @@ use crate::names::{self, Names};
 use crate::parts::{self, Parts, RowPart};
 use crate::row::{
     Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample,
+    Metadata, Metric, Row, Sample, Span,
 };
 use crate::sort::{Sortable, Sorter};
 use crate::write::Lifetime;
@@ -36,6 +37,9 @@ use crate::{Manifest, ProcessEntry, StoreError};
 
 /// Rows that are read back at a time: few enough to stay in a cache.
 const BATCH_ROWS: usize = 1 << 10;
+
+/// Batches of spans that wait for who sorts them.
+const MAX_WAITING: usize = 2;
 
 /// Makes a run of the events of foreign files.
 #[derive(Debug)]
@@ -427,8 +431,9 @@ impl Assembler {
         let (mut beside_others, mut beside_spans) = (self.parts.beside(), self.parts.beside());
         thread::scope(|scope| {
             let writing = scope.spawn(|| others.write(shift, &mut beside_others));
-            let Nested { spans, steps, sums, launches } = self.nest(shift)?;
-            let writing_spans = scope.spawn(|| write(spans, 0, &mut beside_spans));
+            let (closed, spans) = sync_channel(MAX_WAITING);
+            let writing_spans = scope.spawn(|| write_spans(spans, &mut beside_spans));
+            let Nested { steps, sums, launches } = self.nest(shift, closed)?;
             self.write_gpu_activities(&launches, shift)?;
             sums.write(&mut self.parts)?;
             write(steps, 0, &mut self.parts)?;
@@ -507,6 +512,15 @@ impl Assembler {
             None => (start_nanos, end_nanos),
         });
     }
+}
+
+/// Sorts and writes spans that come in any order.
+fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), StoreError> {
+    let mut spans = Sorter::new(&parts.run);
+    for batch in batches {
+        batch.iter().try_for_each(|span| spans.push(span))?;
+    }
+    write(spans, 0, parts)
 }
 
 /// Writes rows as they are sorted.

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::mem;
+use std::sync::mpsc::SyncSender;
 
 use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
@@ -142,7 +143,9 @@ struct Nest<'a> {
     names: &'a mut Names,
     threads: &'a [NewThread],
     open: Vec<Open>,
-    spans: Sorter<Span>,
+    /// Those that are over, on their way to who sorts them.
+    spans: Vec<Span>,
+    closed: SyncSender<Vec<Span>>,
     steps: Sorter<Step>,
     /// By process, the number that its next step has if the file does not say it.
     next_steps: HashMap<u32, u32>,
@@ -227,7 +230,7 @@ impl Nest<'_> {
             let step = self.step(&slice, context);
             self.steps.push(&step)?;
         }
-        self.spans.push(&Span {
+        self.spans.push(Span {
             start_nanos,
             duration_nanos,
             children_nanos,
@@ -241,7 +244,17 @@ impl Nest<'_> {
             correlation_id: slice.correlation_id,
             external_id: slice.external_id,
             args: slice.args,
-        })
+        });
+        if self.spans.len() == BATCH_ROWS {
+            self.send_spans();
+        }
+        Ok(())
+    }
+
+    fn send_spans(&mut self) {
+        let spans = mem::replace(&mut self.spans, Vec::with_capacity(BATCH_ROWS));
+        // Who sorts them may have failed, and says why.
+        drop(self.closed.send(spans));
     }
 
     /// A step that has no number is the one after the last of its process.
@@ -261,7 +274,6 @@ impl Nest<'_> {
 
 /// What became of the slices.
 pub(super) struct Nested {
-    pub(super) spans: Sorter<Span>,
     pub(super) steps: Sorter<Step>,
     pub(super) sums: Summed,
     pub(super) launches: Launches,
@@ -286,15 +298,20 @@ impl Summed {
 }
 
 impl Assembler {
-    /// Nests the slices, and says what was launched where.
-    pub(super) fn nest(&mut self, shift: i64) -> Result<Nested, StoreError> {
+    /// Nests the slices, gives spans away as they are over, and says what was launched where.
+    pub(super) fn nest(
+        &mut self,
+        shift: i64,
+        closed: SyncSender<Vec<Span>>,
+    ) -> Result<Nested, StoreError> {
         let folder = self.parts.run.clone();
         let slices = mem::replace(&mut self.slices, Sorter::new(&folder));
         let mut nest = Nest {
             names: &mut self.names,
             threads: &self.threads,
             open: Vec::new(),
-            spans: Sorter::new(&folder),
+            spans: Vec::with_capacity(BATCH_ROWS),
+            closed,
             steps: Sorter::new(&folder),
             next_steps: HashMap::new(),
             sums: PlaceSums::new(slices.rows()),
@@ -312,7 +329,8 @@ impl Assembler {
         while !nest.open.is_empty() {
             nest.close_one()?;
         }
-        let Nest { spans, steps, mut sums, launches, too_deep, .. } = nest;
+        nest.send_spans();
+        let Nest { steps, mut sums, launches, too_deep, .. } = nest;
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
@@ -320,7 +338,7 @@ impl Assembler {
         let starts = shifted(&self.extents, shift);
         let start = |thread: &NewThread| starts[thread.process as usize].0;
         let thread_starts = self.threads.iter().map(start).collect();
-        Ok(Nested { spans, steps, sums: Summed { sums, thread_starts }, launches })
+        Ok(Nested { steps, sums: Summed { sums, thread_starts }, launches })
     }
 
     /// Adds what samples say: each counts in all contexts around it too, but for calls.

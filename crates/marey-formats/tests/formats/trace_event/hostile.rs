@@ -61,6 +61,33 @@ fn broken_files_say_what_is_wrong_where() {
     }
 }
 
+/// Files are read by pieces: events of all lengths lie across where one ends, and places are counted
+/// through all of them.
+#[test]
+fn places_in_long_files_are_as_right_as_in_short_ones() {
+    let event = |n: usize| {
+        let name = "x".repeat(7 * n % 40_000);
+        format!(r#"{{"ph":"X","name":"{name}","pid":1,"tid":1,"ts":{n},"dur":1}}"#)
+    };
+    let untimed = r#"{"ph":"X","name":"untimed"}"#;
+    let broken = r#"{"ph":"X","name":"bro"ken"}"#;
+    for events in [100, 1000, 3000] {
+        let good = (0..events).map(event).collect::<Vec<_>>().join(",\n");
+        let content = format!("[{good},{untimed},{good},{broken},{EVENT},{{\"ph\":");
+        let at = |text: &str, offset: usize| content.find(text).unwrap() + offset;
+        let truncated =
+            |content: &str| format!("truncated_files byte {}: the file ends early", content.len());
+        let unreadable = |at: usize, cause| format!("unreadable_events byte {at}: {cause}");
+        let place = content.find(untimed).unwrap();
+        let expected = [unreadable(place, "an event without a time"), truncated(&content)];
+        assert_eq!(said(&content), expected);
+        let content = content.replace(untimed, EVENT);
+        let place = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
+        let cause = "`,` or `}` was expected after a member";
+        assert_eq!(said(&content), [unreadable(place, cause), truncated(&content)]);
+    }
+}
+
 #[test]
 fn call_stacks_that_are_no_lists_are_arguments() {
     for stack in ["5", "\"a\"", "{}", "null"] {
