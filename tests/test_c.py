@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from replay import environment
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "c"
@@ -194,6 +195,15 @@ def test_a_file_that_cannot_be_written_is_told(library: str) -> None:
     assert done.stdout.startswith(f"4 4 {error}")
     assert done.stderr.startswith(f"marey: error: {error}")
     assert [path.name for path in Path().glob("*.hatchet")] == ["written.hatchet"]
+
+
+@pytest.mark.parametrize("delivery", ["inline", "worker"])
+def test_a_program_that_ends_has_its_kernels(library: str, delivery: str) -> None:
+    """Libraries that a session has loaded end before the program's own handlers run."""
+    double = environment(Path("lib"), f"delivery {delivery}")
+    run(build("kernels.c", C11), **{**double, "MAREY_LIB": library})
+    metrics = Profile("kernels.hatchet").metrics("step", "kernel")
+    assert (metrics["count"], metrics["time (ns)"]) == (1000, 5000)
 
 
 def test_another_version_is_not_used() -> None:

@@ -275,7 +275,8 @@ pub fn count_losses(cause: LossCause, losses: u64) {
 }
 
 /// Starts the thread of a source, if it does not run. From then on it is gone while the process
-/// forks, and stays away in the child.
+/// forks, and stays away in the child. Sessions that are left open end before the source's library
+/// does, if that is loaded by now.
 pub fn start_source(source: &'static Worker) {
     fork::start_source(source);
 }

@@ -26,17 +26,23 @@ thread_local! {
 }
 
 /// Installs the handlers, once; and the one that writes the files when the process ends.
-#[expect(unsafe_code, reason = "pthread_atfork and atexit take C functions")]
+#[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // SAFETY: the functions live as long as the library, which is never unloaded: its
         // thread-local destructors pin it.
-        unsafe {
-            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
-            libc::atexit(at_exit);
-        }
+        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        finish_at_exit();
     });
+}
+
+/// Has the sessions end with the process, before anything does that was there when this was called:
+/// handlers run in reverse.
+#[expect(unsafe_code, reason = "atexit takes a C function")]
+fn finish_at_exit() {
+    // SAFETY: as above.
+    unsafe { libc::atexit(at_exit) };
 }
 
 /// Leaves it to the caller to start the background threads again after the next fork of this thread.
@@ -53,12 +59,14 @@ pub(crate) fn restart_workers() {
     lock(&SOURCES).iter().for_each(|source| source.resume());
 }
 
-/// Starts the thread of a source.
+/// Starts the thread of a source, whose library is loaded.
 pub(crate) fn start_source(source: &'static Worker) {
     install();
     let mut sources = lock(&SOURCES);
     if !sources.iter().any(|known| std::ptr::eq(*known, source)) {
         sources.push(source);
+        // The library has handlers of its own.
+        finish_at_exit();
     }
     source.ensure_running();
 }
@@ -123,6 +131,8 @@ extern "C" fn at_exit() {
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));
         }
     }
+    // What a session could not end must not call a library that has ended.
+    device::stop();
     for worker in WORKERS {
         worker.stop();
     }

@@ -8,6 +8,7 @@ use crate::lock;
 use crate::record::{ContextRecord, kind};
 use crate::{activity, output};
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -42,7 +43,9 @@ static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 thread_local! {
     /// Whether one was made current on this thread, if only by us.
     static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
-    static CURRENT: RefCell<Vec<Handle<Context>>> = const { RefCell::new(Vec::new()) };
+    /// Never dropped: profilers call from handlers of the process's end, when a thread's own have run.
+    static CURRENT: ManuallyDrop<RefCell<Vec<Handle<Context>>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 pub(crate) fn set_devices(devices: &[Device]) {
@@ -67,7 +70,7 @@ pub(crate) fn of_device(device: u32) -> Handle<Context> {
 
 /// The context that is current on this thread, or NULL.
 pub(crate) fn current() -> Handle<Context> {
-    CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(Handle::NULL))
+    CURRENT.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
 }
 
 /// The current context or, as in a program that has made none so, device 0's.
@@ -87,18 +90,16 @@ pub(crate) fn ensure_current(device: u32) {
 }
 
 pub(crate) fn set_current(context: Handle<Context>) {
-    CURRENT.with_borrow_mut(|stack| {
-        stack.pop();
-        stack.push(context);
-    });
+    pop_current();
+    push_current(context);
 }
 
 pub(crate) fn push_current(context: Handle<Context>) {
-    CURRENT.with_borrow_mut(|stack| stack.push(context));
+    CURRENT.with(|stack| stack.borrow_mut().push(context));
 }
 
 pub(crate) fn pop_current() -> Handle<Context> {
-    CURRENT.with_borrow_mut(Vec::pop).unwrap_or(Handle::NULL)
+    CURRENT.with(|stack| stack.borrow_mut().pop()).unwrap_or(Handle::NULL)
 }
 
 impl Context {

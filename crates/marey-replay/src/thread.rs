@@ -2,6 +2,7 @@
 
 use crate::lock;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,7 +30,9 @@ static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
 thread_local! {
     static COUNTS: Cell<Option<&'static Counts>> = const { Cell::new(None) };
     static ID: u32 = read_id();
-    static EXTERNAL: RefCell<Vec<External>> = const { RefCell::new(Vec::new()) };
+    /// Never dropped: profilers call from handlers of the process's end, when a thread's own have run.
+    static EXTERNAL: ManuallyDrop<RefCell<Vec<External>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// This thread's counts.
@@ -82,12 +85,13 @@ pub(crate) struct External {
 
 /// Puts an id upon the calls of this thread.
 pub(crate) fn push_external(external: External) {
-    EXTERNAL.with_borrow_mut(|ids| ids.push(external));
+    EXTERNAL.with(|ids| ids.borrow_mut().push(external));
 }
 
 /// Takes the client's last id of this kind away.
 pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
-    EXTERNAL.with_borrow_mut(|ids| {
+    EXTERNAL.with(|ids| {
+        let mut ids = ids.borrow_mut();
         let is_meant = |external: &External| (external.client, external.kind) == (client, kind);
         let last = ids.iter().rposition(is_meant)?;
         Some(ids.remove(last).id)
@@ -96,9 +100,9 @@ pub(crate) fn pop_external(client: usize, kind: u32) -> Option<u64> {
 
 /// Each client's last id of each kind.
 pub(crate) fn externals() -> Vec<External> {
-    EXTERNAL.with_borrow(|ids| {
+    EXTERNAL.with(|ids| {
         let mut last: Vec<External> = Vec::new();
-        for external in ids.iter().rev() {
+        for external in ids.borrow().iter().rev() {
             let is_same =
                 |known: &External| (known.client, known.kind) == (external.client, external.kind);
             if !last.iter().any(is_same) {

@@ -24,7 +24,7 @@ use self::library::lock;
 use self::sampler::Sampler;
 use marey_model::env;
 use marey_record::{STOP, Worker, api};
-use std::sync::{Mutex, Once};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Time between two readings, unless the environment says otherwise.
@@ -66,7 +66,6 @@ pub struct Started {
 pub fn start() -> Result<Started, Unavailable> {
     let period = period().ok_or(Unavailable::TurnedOff)?;
     library::load()?;
-    stop_before_the_library_ends();
     if state() == State::Idle {
         set_state(State::Starting);
     }
@@ -98,21 +97,6 @@ fn period() -> Option<Duration> {
         Some(millis) => Some(Duration::from_millis(millis).max(LEAST_PERIOD)),
         None => Some(DEFAULT_PERIOD),
     }
-}
-
-/// A library's own handlers run before those that were there before it was loaded: the thread must
-/// be gone by then.
-#[expect(unsafe_code, reason = "atexit takes a C function")]
-fn stop_before_the_library_ends() {
-    extern "C" fn at_exit() {
-        READER.stop();
-    }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the function lives as long as the library that this is in, which is never unloaded:
-        // its thread-local destructors pin it.
-        unsafe { libc::atexit(at_exit) };
-    });
 }
 
 /// The thread.
