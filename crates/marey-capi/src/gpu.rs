@@ -1,6 +1,6 @@
 //! The table's calls on devices.
 
-use crate::ptr::{self, Failure, guarded, status, text};
+use crate::ptr::{self, Failure, give, guarded, status, text};
 use marey_gpu::cupti::interfaces::Interfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
@@ -28,10 +28,8 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
 
 pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
     let (number, lines) = guarded((GpuLevel::Host, String::new()), describe);
-    if let Some(sink) = sink {
-        // SAFETY: the caller passes a function that takes bytes and this context.
-        unsafe { sink(context, lines.as_ptr(), lines.len()) };
-    }
+    // SAFETY: the caller passes a function that takes bytes and this context.
+    unsafe { give(sink, context, lines.as_bytes()) };
     number as i32
 }
 
@@ -53,9 +51,7 @@ pub(crate) unsafe extern "C" fn probe(
                 .ok_or_else(|| Failure::argument("question", "means nothing"))?;
             let paths = text(paths, paths_len, "paths")?;
             let answer = question.answer(&Hints::from_env(paths.lines().map(Into::into).collect()));
-            if let Some(sink) = sink {
-                sink(context, answer.as_ptr(), answer.len());
-            }
+            give(sink, context, answer.as_bytes());
             Ok(())
         })
     }

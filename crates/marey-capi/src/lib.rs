@@ -20,7 +20,7 @@ use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_record::table::{ABI_VERSION, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table};
 use marey_record::{Detached, NodeKind, api};
-use ptr::{guarded, metrics, text};
+use ptr::{give, guarded, metrics, text};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -117,9 +117,9 @@ unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -> u32 {
 
 unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_void) {
     let text = guarded(None, || Some(api::name(name)));
-    if let (Some(text), Some(sink)) = (text, sink) {
+    if let Some(text) = text {
         // SAFETY: the caller passes a function that takes bytes and this context.
-        unsafe { sink(context, text.as_ptr(), text.len()) };
+        unsafe { give(sink, context, text.as_bytes()) };
     }
 }
 

@@ -2,9 +2,9 @@
 
 use marey_model::metric::{MetricError, MetricValue};
 use marey_record::Error;
-use marey_record::table::{ErrorBuffer, ErrorCode, MetricArg, ValueTag};
+use marey_record::table::{ErrorBuffer, ErrorCode, MetricArg, Sink, ValueTag};
 use std::borrow::Cow;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A failed call, ready to be told.
@@ -122,6 +122,17 @@ unsafe fn metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
         (_, Some(values), _) if !is_scalar => Ok(MetricValue::Ints(values.to_vec())),
         (_, _, Some(values)) if !is_scalar => Ok(MetricValue::Floats(values.to_vec())),
         _ => Err(Failure::argument("values[].len", "is not 1 for a scalar")),
+    }
+}
+
+/// Gives bytes to a caller who wants them.
+///
+/// # Safety
+/// `sink` takes bytes and this context.
+pub(crate) unsafe fn give(sink: Option<Sink>, context: *mut c_void, bytes: &[u8]) {
+    if let Some(sink) = sink {
+        // SAFETY: the caller's promise.
+        unsafe { sink(context, bytes.as_ptr(), bytes.len()) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table's calls on sessions.
 
-use crate::ptr::{self, Failure, guarded, status, text, told};
+use crate::ptr::{self, Failure, give, guarded, status, text, told};
 use marey_record::table::{ErrorBuffer, Sink, StartOptions};
 use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
@@ -88,10 +88,7 @@ pub(crate) unsafe extern "C" fn finalize(
             let format = optional_format(format, format_len)?;
             for_each(session, |id| {
                 for path in api::finalize(id, format)? {
-                    let bytes = path.as_os_str().as_bytes();
-                    if let Some(sink) = paths {
-                        sink(context, bytes.as_ptr(), bytes.len());
-                    }
+                    give(paths, context, path.as_os_str().as_bytes());
                 }
                 Ok(())
             })
@@ -147,9 +144,7 @@ pub(crate) unsafe extern "C" fn get_data(
         status(error, || {
             let format = optional_format(format, format_len)?.unwrap_or_default();
             let bytes = api::get_data(id(session)?, phase, format)?;
-            if let Some(sink) = sink {
-                sink(context, bytes.as_ptr(), bytes.len());
-            }
+            give(sink, context, &bytes);
             Ok(())
         })
     }
@@ -203,9 +198,8 @@ pub(crate) unsafe extern "C" fn run_dir(
     // SAFETY: as for `finalize`.
     unsafe {
         status(error, || {
-            if let (Some(path), Some(sink)) = (api::run_dir(id(session)?)?, sink) {
-                let bytes = path.as_os_str().as_bytes();
-                sink(context, bytes.as_ptr(), bytes.len());
+            if let Some(path) = api::run_dir(id(session)?)? {
+                give(sink, context, path.as_os_str().as_bytes());
             }
             Ok(())
         })
