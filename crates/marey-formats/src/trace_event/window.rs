@@ -62,32 +62,30 @@ impl<'a> Window<'a> {
         if left > MAX_PIECE_BYTES {
             return Err(Broken::at(self.offset(), "a piece of more than 256 MiB"));
         }
-        let Some((mut bytes, start)) = self.input.next_chunk()? else {
-            self.is_at_end = true;
-            let rest = self.rest().to_vec();
-            self.at = 0;
-            return Ok(mem::replace(&mut self.bytes, rest));
-        };
-        self.end += (bytes.len() - start) as u64;
-        let at = if let Some(at) = start.checked_sub(left) {
-            bytes[at..start].copy_from_slice(self.rest());
-            at
-        } else {
-            let mut grown = self.rest().to_vec();
-            grown.extend_from_slice(&bytes[start..]);
-            self.input.reuse(bytes);
-            while grown.len() < 2 * left
-                && let Some((chunk, start)) = self.input.next_chunk()?
-            {
+        let (bytes, at) = match self.input.next_chunk()? {
+            Some((mut chunk, start)) if left <= start => {
                 self.end += (chunk.len() - start) as u64;
-                grown.extend_from_slice(&chunk[start..]);
-                self.input.reuse(chunk);
+                chunk[start - left..start].copy_from_slice(self.rest());
+                (chunk, start - left)
             }
-            bytes = grown;
-            0
+            next => (self.grown(next)?, 0),
         };
         self.at = at;
         Ok(mem::replace(&mut self.bytes, bytes))
+    }
+
+    /// What was not taken, and as much again behind it, if there is so much.
+    fn grown(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, Broken> {
+        let mut bytes = self.rest().to_vec();
+        let wanted = 2 * bytes.len();
+        self.is_at_end = next.is_none();
+        while let Some((chunk, start)) = next {
+            self.end += (chunk.len() - start) as u64;
+            bytes.extend_from_slice(&chunk[start..]);
+            self.input.reuse(chunk);
+            next = if bytes.len() < wanted { self.input.next_chunk()? } else { None };
+        }
+        Ok(bytes)
     }
 
     /// Gives the bytes of the window, and where they end in the file: nobody reads on.

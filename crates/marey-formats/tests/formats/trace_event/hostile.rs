@@ -74,7 +74,6 @@ fn places_in_long_files_are_as_right_as_in_short_ones() {
     for events in [100, 1000, 3000] {
         let good = (0..events).map(event).collect::<Vec<_>>().join(",\n");
         let content = format!("[{good},{untimed},{good},{broken},{EVENT},{{\"ph\":");
-        let at = |text: &str, offset: usize| content.find(text).unwrap() + offset;
         let truncated =
             |content: &str| format!("truncated_files byte {}: the file ends early", content.len());
         let unreadable = |at: usize, cause| format!("unreadable_events byte {at}: {cause}");
