@@ -216,6 +216,32 @@ def test_a_program_that_is_told_to_end_has_its_kernels() -> None:
     assert recorded() == {"step/kernel": (1000, 5000)}
 
 
+def test_a_program_may_fork_while_sessions_come_and_go() -> None:
+    run(
+        """
+        is_over = threading.Event()
+        def work(number):
+            while not is_over.is_set():
+                session = marey.start(str(number), backend="cupti")
+                with marey.scope("step"):
+                    double.launch("kernel", 5)
+                marey.finalize(session)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert os.waitpid(child, 0) == (child, 0)
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        """
+    )
+
+
 def test_sessions_may_come_and_go_on_several_threads() -> None:
     run(
         """

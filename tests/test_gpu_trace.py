@@ -24,6 +24,7 @@ EVERY_KIND = """
         copy to-device 4096 from pageable to device blocking duration 90
         copy to-host 64 duration 10
         set 512 value 7 duration 20
+        copy on-device 8 peer 1 duration 4
         synchronize stream stream 13
         synchronize device
         overhead buffer-flush 500
@@ -32,6 +33,7 @@ EVERY_KIND = """
         capture step {
             launch first duration 100
             copy on-device 64 duration 9
+            set 32 value 0 duration 3
         }
         instantiate step
     }
@@ -103,8 +105,27 @@ def test_every_kind_has_every_field_of_its_record(version: int) -> None:
     )
     assert args("Memcpy HtoD%") == {"context": 1, "source_kind": 1, "target_kind": 3}
     assert activity("Memcpy DtoH (Device -> Pinned)", "bytes, duration_nanos") == (64, 10)
-    assert activity("Memset (Device)", f"{common}, bytes") == ("memset", 0, 7, "step", 20, 512)
-    assert args("Memset%") == {"context": 1, "value": 7, "target_kind": 3}
+    set_here = rows(
+        f"SELECT {common}, bytes, args FROM gpu_activities "
+        "WHERE name = 'Memset (Device)' AND graph_node_id IS NULL"
+    )
+    assert [row[:-1] for row in set_here] == [("memset", 0, 7, "step", 20, 512)]
+    assert json.loads(set_here[0][-1]) == {"context": 1, "value": 7, "target_kind": 3}
+    assert activity("Memcpy PtoP (Device -> Device)", f"{common}, bytes") == (
+        *("memcpy", 0, 7, "step", 4),
+        8,
+    )
+    assert args("Memcpy PtoP%") == {
+        "context": 1,
+        "source_device": 0,
+        "target_device": 1,
+        "source_context": 1,
+        "target_context": 2,
+        "source_kind": 3,
+        "target_kind": 3,
+        "flags": 1,
+    }
+    assert args("Memcpy DtoH%")["flags"] == 1
     assert activity("Stream Synchronize", "kind, stream, path") == ("sync", 13, "step")
     assert activity("Context Synchronize", "kind, stream, path") == ("sync", 2**32 - 1, "step")
     assert activity("Overhead: %", "name, duration_nanos, path") == (
@@ -135,10 +156,14 @@ def test_a_node_of_a_graph_has_its_number_and_both_places() -> None:
     )
     first = ("first", "kernel", "replay/<captured_at>/capture", 100, None)
     copy = ("Memcpy DtoD (Device -> Device)", "memcpy", "replay/<captured_at>/capture", 9, 64)
-    assert [row[:-1] for row in found] == [first, copy] * 2
-    assert len({row[-1] for row in found}) == 2
-    graphs = rows("SELECT DISTINCT arg(args, 'graph') FROM gpu_activities WHERE name = 'first'")
+    fill = ("Memset (Device)", "memset", "replay/<captured_at>/capture", 3, 32)
+    assert [row[:-1] for row in found] == [first, copy, fill] * 2
+    assert len({row[-1] for row in found}) == 3
+    graphs = rows(
+        "SELECT DISTINCT arg(args, 'graph') FROM gpu_activities WHERE graph_node_id IS NOT NULL"
+    )
     assert len(graphs) == 1
+    assert graphs[0][0] is not None
 
 
 def test_a_launch_is_a_span_that_shares_its_number() -> None:
@@ -152,11 +177,13 @@ def test_a_launch_is_a_span_that_shares_its_number() -> None:
         ("cuMemcpyHtoD_v2", "step/cuMemcpyHtoD_v2", "Memcpy"),
         ("cuMemcpyDtoHAsync_v2", "step/cuMemcpyDtoHAsync_v2", "Memcpy"),
         ("cuMemsetD32Async", "step/cuMemsetD32Async", "Memset"),
+        ("cuMemcpyDtoDAsync_v2", "step/cuMemcpyDtoDAsync_v2", "Memcpy"),
         ("cuStreamSynchronize", "step/cuStreamSynchronize", "Stream"),
         ("cuCtxSynchronize", "step/cuCtxSynchronize", "Context"),
         *[
             ("cuGraphLaunch", "replay/cuGraphLaunch", "first"),
             ("cuGraphLaunch", "replay/cuGraphLaunch", "Memcpy"),
+            ("cuGraphLaunch", "replay/cuGraphLaunch", "Memset"),
         ]
         * 2,
     ]

@@ -61,9 +61,10 @@ impl Source for Devices {
     }
 
     fn stop(&self) {
+        let mut level = lock();
         session::stop();
         nvml::stop();
-        *lock() = Level::Idle;
+        *level = Level::Idle;
     }
 
     fn hold(&self) -> Box<dyn Any> {
@@ -117,7 +118,7 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 
 fn begin(request: &Request) -> Level {
     let wanted = Wanted { activities: request.keeps_activities, calls: request.calls };
-    match session::start(&request.hints, wanted) {
+    match api::in_library(|| session::start(&request.hints, wanted)) {
         Ok(library) => {
             let (path, version) = (library.path.display(), library.api_version);
             let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
@@ -143,7 +144,10 @@ pub fn driver_starts() {
 
 fn start_waiting() {
     let mut level = lock();
-    if let Level::Waiting(request) = &*level {
+    // The session may have ended meanwhile.
+    if let Level::Waiting(request) = &*level
+        && api::is_live()
+    {
         *level = begin(&request.clone());
     }
 }

@@ -281,6 +281,12 @@ pub fn start_source(source: &'static Worker) {
     fork::start_source(source);
 }
 
+/// Makes calls of a vendor's library with locks held that a fork would take. Forks that it makes meanwhile
+/// on this thread are its own, and become other programs at once.
+pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
+    fork::in_library(call)
+}
+
 // Python frames.
 
 /// Returns the node of the innermost Python frame of the calling thread. Threads that do not hold the

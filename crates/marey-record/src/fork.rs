@@ -4,13 +4,14 @@ use crate::checkpoint;
 use crate::device;
 use crate::names;
 use crate::recorder;
-use crate::registry::lock;
+use crate::registry::{lock, try_lock};
 use crate::trace;
 use crate::worker::{self, Worker};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, Once};
+use std::mem::ManuallyDrop;
+use std::sync::{Mutex, Once};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
@@ -19,8 +20,12 @@ const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
 static SOURCES: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Our locks, from before the fork until after it.
-    static HELD: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    /// Our locks, from before the fork until after it. Never dropped: handlers of the process's end fork
+    /// too, when a thread's own have run.
+    static HELD: ManuallyDrop<RefCell<Option<Box<dyn Any>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
+    /// Whether the thread is in a call of a vendor's library that is made with locks held.
+    static IS_IN_LIBRARY: Cell<bool> = const { Cell::new(false) };
     /// Whether the caller of the next fork of this thread restarts the background threads.
     static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
@@ -72,47 +77,66 @@ pub(crate) fn start_source(source: &'static Worker) {
 }
 
 extern "C" fn before() {
-    if worker::is_ours() {
-        // A vendor's library starts a helper, which becomes another program at once.
+    if is_of_library() {
         return;
     }
-    // They use the others.
-    let sources = pause_sources();
-    WORKERS.into_iter().for_each(Worker::pause);
-    let threads: Vec<_> = sources.iter().map(|source| source.hold()).collect();
-    let workers = (sources, threads, WORKERS.map(Worker::hold));
-    let source = device::hold_source();
-    let held: Box<dyn Any> = Box::new((workers, source, recorder::hold(), names::hold()));
-    HELD.with_borrow_mut(|slot| *slot = Some(held));
+    let held = loop {
+        pause_workers();
+        if let Some(held) = try_hold() {
+            break held;
+        }
+    };
+    HELD.with(|slot| *slot.borrow_mut() = Some(held));
 }
 
-/// Stops the threads of sources. The list is free meanwhile: one of them may be about to start another.
-fn pause_sources() -> MutexGuard<'static, Vec<&'static Worker>> {
-    loop {
-        let known = lock(&SOURCES).clone();
-        known.iter().filter(|source| source.hears()).for_each(|source| source.pause());
-        let sources = lock(&SOURCES);
-        if !sources.iter().any(|source| source.hears()) {
-            return sources;
-        }
-    }
+/// Whether the calling thread's fork is one of a vendor's library, which starts a helper: that becomes
+/// another program at once.
+fn is_of_library() -> bool {
+    worker::is_ours() || IS_IN_LIBRARY.get()
+}
+
+/// Calls a vendor's library with locks held that the handlers would take.
+pub(crate) fn in_library<T>(call: impl FnOnce() -> T) -> T {
+    let was_inside = IS_IN_LIBRARY.replace(true);
+    let value = call();
+    IS_IN_LIBRARY.set(was_inside);
+    value
+}
+
+/// Stops the background threads, which need our locks to end.
+fn pause_workers() {
+    let sources = lock(&SOURCES).clone();
+    sources.into_iter().chain(WORKERS).for_each(Worker::pause);
+}
+
+/// Takes all our locks, in the order in which others take them: sessions, what devices' sources hold, the
+/// rest. Those around the background threads are held while a thread ends that needs the others, so
+/// nobody may wait for them here: without them, or with a thread that has begun again, there is nothing.
+fn try_hold() -> Option<Box<dyn Any>> {
+    let sessions = recorder::hold_sessions();
+    let source = device::hold_source();
+    let held = (recorder::hold(), names::hold());
+    let sources = try_lock(&SOURCES)?;
+    let threads = sources.iter().copied().chain(WORKERS).map(Worker::try_hold);
+    let threads: Vec<_> = threads.collect::<Option<_>>()?;
+    Some(Box::new((threads, sources, held, source, sessions)))
 }
 
 extern "C" fn after_in_parent() {
-    if worker::is_ours() {
+    if is_of_library() {
         return;
     }
-    HELD.with_borrow_mut(Option::take);
+    HELD.with(|slot| slot.borrow_mut().take());
     if !IS_DEFERRED.take() {
         restart_workers();
     }
 }
 
 extern "C" fn after_in_child() {
-    if worker::is_ours() {
+    if is_of_library() {
         return;
     }
-    HELD.with_borrow_mut(Option::take);
+    HELD.with(|slot| slot.borrow_mut().take());
     IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
     for source in lock(&SOURCES).drain(..) {

@@ -231,20 +231,28 @@ pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a session out of the masks and out of the threads, with everything in its phases, to be written
-/// in `format` if there is one.
-///
-/// Fails, and ends nothing, if the session has not what the format needs.
-fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
-    device::flush(Flush::Finished);
+/// Stops a session for good, if it has what this format needs; its slot. Events that began before this are
+/// complete.
+fn record_no_more(id: SessionId, format: Option<Format>) -> Result<u32, Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {
         session.check_format(format)?;
     }
-    let slot = session.slot;
-    CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
+    CONTROL.active.fetch_and(!bit(session.slot), Ordering::SeqCst);
     registry::wait_outside_events(&registry::running());
+    Ok(session.slot)
+}
+
+/// Takes a session out of the masks and out of the threads, with everything in its phases, to be written
+/// in `format` if there is one.
+///
+/// Fails, and ends nothing, if the session has not what the format needs.
+fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
+    let slot = record_no_more(id, format)?;
+    // What was launched before is told of now, and nothing is launched any more.
+    device::flush(Flush::Finished);
+    let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
@@ -290,24 +298,29 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
 /// Closes the session's phase and opens the next, whose number is returned.
 pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     let _writing = Writing::begin();
-    device::flush(flush_of_phase(id)?);
-    let mut sessions = lock(&SESSIONS);
-    let running = fold_ended(&mut sessions);
-    let session = sessions.get(id)?;
-    let next = session.phase + 1;
-    begin_phase(session, &running, next);
-    if session.options.flush_phases {
-        writing::write_closed_phases(session)?;
+    let (is_written, is_trace) = {
+        let mut sessions = lock(&SESSIONS);
+        let session = sessions.get(id)?;
+        (session.options.flush_phases, session.is_trace())
+    };
+    // A phase of a trace has the records that were written in it.
+    device::flush(if is_trace { Flush::Finished } else { Flush::Done });
+    let next = {
+        let mut sessions = lock(&SESSIONS);
+        let running = fold_ended(&mut sessions);
+        let session = sessions.get(id)?;
+        let next = session.phase + 1;
+        begin_phase(session, &running, next);
+        next
+    };
+    if is_written {
+        if !is_trace {
+            // A tree goes to its file with everything that was launched in its phase.
+            device::flush(Flush::Finished);
+        }
+        writing::write_closed_phases(lock(&SESSIONS).get(id)?)?;
     }
     Ok(next)
-}
-
-/// A phase that goes to a file at once must be complete; another one need not wait for the devices.
-fn flush_of_phase(id: SessionId) -> Result<Flush, Error> {
-    let mut sessions = lock(&SESSIONS);
-    let session = sessions.get(id)?;
-    let is_written = session.options.flush_phases || session.is_trace();
-    Ok(if is_written { Flush::Finished } else { Flush::Done })
 }
 
 /// Closes the session's phase and opens one of this number.
@@ -504,9 +517,14 @@ fn write_checkpoint(id: SessionId) -> Result<(), Error> {
 
 // Fork.
 
-/// Holds everything that a child would find locked, from before the fork until after it.
+/// Holds the sessions over a fork; before anything else.
+pub(crate) fn hold_sessions() -> impl Sized + use<> {
+    lock(&SESSIONS)
+}
+
+/// Holds what else a child would find locked.
 pub(crate) fn hold() -> impl Sized + use<> {
-    (lock(&SESSIONS), device::hold(), trace::hold(), writing::hold(), registry::hold())
+    (device::hold(), trace::hold(), writing::hold(), registry::hold())
 }
 
 /// In the child: the sessions go on with nothing recorded, under names of their own.

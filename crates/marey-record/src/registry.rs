@@ -6,7 +6,7 @@ use crate::control::CONTROL;
 use crate::recorder;
 use crate::sync::heavy_fence;
 use crate::thread::ThreadTree;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Threads that ended, kept until there are this many of them.
 const ENDED_BEFORE_FOLD: usize = 64;
@@ -37,6 +37,15 @@ impl Threads {
 /// Locks; a panic elsewhere must not spread into the program, and the data is valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, if nobody holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// A thread begins to record. Returns its tree and its first scope id.

@@ -2,7 +2,7 @@
 //! the process forks, so that the program is single-threaded whenever it would be without us.
 
 use crate::bell::Bell;
-use crate::registry::lock;
+use crate::registry::{lock, try_lock};
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,9 +102,9 @@ impl Worker {
 
     /// Stops the thread until [`Self::resume`].
     pub(crate) fn pause(&self) {
-        // Whoever stops it meanwhile is heard.
-        self.is_paused.store(true, Ordering::SeqCst);
-        if !self.end() {
+        // Whoever stops it meanwhile is heard, and another pause that is not over yet.
+        let was_paused = self.is_paused.swap(true, Ordering::SeqCst);
+        if !self.end() && !was_paused {
             self.is_paused.store(false, Ordering::SeqCst);
         }
     }
@@ -121,9 +121,9 @@ impl Worker {
         self.is_paused.store(false, Ordering::SeqCst);
     }
 
-    /// Holds the lock over a fork.
-    pub(crate) fn hold(&self) -> impl Sized {
-        lock(&self.thread)
+    /// Holds the lock over a fork, if the thread does not run and nobody is about to change that.
+    pub(crate) fn try_hold(&self) -> Option<impl Sized> {
+        try_lock(&self.thread).filter(|thread| thread.is_none())
     }
 
     /// In the child of a fork, where the thread does not exist.

@@ -36,6 +36,7 @@
 //! launch "void gemm<float>(int)" grid 4,2 block 128 cluster 2 registers 40 shared 1024 static-shared 16 local 8
 //! launch k unfinished         # it ends at `finish`; a forced flush shows it with end 0
 //! copy to-device 4096 from pageable to device blocking      # or to-host, on-device
+//! copy on-device 4096 peer 1  # from this device to another one
 //! set 4096 value 0
 //! synchronize stream stream 7                               # or device
 //! capture step stream 7 {     # operations that become a graph's nodes

@@ -1,10 +1,10 @@
 //! What devices do: kernels, copies, memory that is set. Each takes its time on a stream and leaves a
 //! record.
 
-use crate::activity;
 use crate::name::Name;
 use crate::output::{self, output};
-use crate::record::{CopyRecord, KernelRecord, SetRecord, kind};
+use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
+use crate::{activity, context};
 
 /// A kernel and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) struct Copy {
     pub target: u8,
     pub is_async: bool,
     pub bytes: u64,
+    /// The device that it goes to, if that is another one.
+    pub peer: Option<u32>,
 }
 
 pub(crate) const PINNED: u8 = 2;
@@ -49,15 +51,15 @@ pub(crate) const DEVICE: u8 = 3;
 
 impl Copy {
     pub(crate) const fn to_device(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 1, source: PINNED, target: DEVICE, is_async, bytes }
+        Self { kind: 1, source: PINNED, target: DEVICE, is_async, bytes, peer: None }
     }
 
     pub(crate) const fn to_host(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 2, source: DEVICE, target: PINNED, is_async, bytes }
+        Self { kind: 2, source: DEVICE, target: PINNED, is_async, bytes, peer: None }
     }
 
     pub(crate) const fn on_device(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 8, source: DEVICE, target: DEVICE, is_async, bytes }
+        Self { kind: 8, source: DEVICE, target: DEVICE, is_async, bytes, peer: None }
     }
 }
 
@@ -139,13 +141,19 @@ impl Operation {
                     output::send(output, record);
                 }
             }
-            Work::Copy(copy) if activity::is_enabled(kind::COPY) => {
-                output::send(output, copy.record(at, graph, correlation, span));
-            }
+            Work::Copy(copy) => match copy.peer {
+                Some(peer) if activity::is_enabled(kind::PEER_COPY) => {
+                    output::send(output, copy.peer_record(peer, at, graph, correlation, span));
+                }
+                None if activity::is_enabled(kind::COPY) => {
+                    output::send(output, copy.record(at, graph, correlation, span));
+                }
+                _ => {}
+            },
             Work::Set(set) if activity::is_enabled(kind::SET) => {
                 output::send(output, set.record(at, graph, correlation, span));
             }
-            Work::Copy(_) | Work::Set(_) => {}
+            Work::Set(_) => {}
         }
         span
     }
@@ -223,6 +231,41 @@ impl Copy {
             source_graph: graph.source_graph,
             source_node: graph.source_node,
             ..CopyRecord::default()
+        }
+    }
+}
+
+impl Copy {
+    fn peer_record(
+        &self,
+        peer: u32,
+        at: Place,
+        graph: GraphPlace,
+        correlation: u32,
+        (start, end): (u64, u64),
+    ) -> PeerRecord {
+        /// `CUPTI_ACTIVITY_MEMCPY_KIND_PTOP`.
+        const FROM_PEER_TO_PEER: u8 = 10;
+        PeerRecord {
+            kind: kind::PEER_COPY,
+            copy_kind: FROM_PEER_TO_PEER,
+            source: self.source,
+            target: self.target,
+            flags: self.is_async.into(),
+            bytes: self.bytes,
+            start,
+            end,
+            device: at.device,
+            context: at.context,
+            stream: at.stream,
+            source_device: at.device,
+            source_context: at.context,
+            target_device: peer,
+            target_context: context::of_device(peer).get().map_or(0, |context| context.id),
+            correlation,
+            graph_node: graph.node,
+            graph: graph.graph,
+            ..PeerRecord::default()
         }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod kind {
     pub(crate) const NAME: u32 = 11;
     pub(crate) const MARKER: u32 = 12;
     pub(crate) const OVERHEAD: u32 = 17;
+    pub(crate) const PEER_COPY: u32 = 22;
     pub(crate) const SYNCHRONIZATION: u32 = 38;
     pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
     pub(crate) const GRAPH_TRACE: u32 = 51;
@@ -39,7 +40,7 @@ impl Version {
             kind::KERNEL | kind::CONCURRENT_KERNEL if is_13 => 216,
             kind::KERNEL | kind::CONCURRENT_KERNEL => 208,
             kind::COPY if is_13_5 => 112,
-            kind::COPY => 96,
+            kind::COPY | kind::PEER_COPY => 96,
             kind::SET if is_13_5 => 104,
             kind::SET => 88,
             kind::DRIVER | kind::RUNTIME => 40,
@@ -184,6 +185,32 @@ records! {
         source_graph: u32 = 96,
         padding3: u32 = 100,
         source_node: u64 = 104,
+    }
+
+    /// A copy of memory from one device to another.
+    struct PeerRecord(96) {
+        kind: u32 = 0,
+        copy_kind: u8 = 4,
+        source: u8 = 5,
+        target: u8 = 6,
+        flags: u8 = 7,
+        bytes: u64 = 8,
+        start: u64 = 16,
+        end: u64 = 24,
+        device: u32 = 32,
+        context: u32 = 36,
+        stream: u32 = 40,
+        source_device: u32 = 44,
+        source_context: u32 = 48,
+        target_device: u32 = 52,
+        target_context: u32 = 56,
+        correlation: u32 = 60,
+        reserved: usize = 64,
+        graph_node: u64 = 72,
+        graph: u32 = 80,
+        channel: u32 = 84,
+        channel_type: u32 = 88,
+        padding: u32 = 92,
     }
 
     /// Memory that is set to a value.

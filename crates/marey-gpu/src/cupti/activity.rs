@@ -11,7 +11,7 @@ use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
 use marey_record::device::{Activity, Batch};
 use marey_record::{NumberHash, api};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Reads records.
 #[derive(Debug)]
@@ -23,10 +23,12 @@ pub(super) struct ActivityReader {
     details: Vec<(Detail, u64)>,
     /// Numbers that the program pushed, by the correlation number of the call around which it did.
     external: HashMap<u32, u64, NumberHash>,
+    /// Those correlation numbers as they came.
+    external_order: VecDeque<u32>,
 }
 
-/// Such numbers that wait for what they are of.
-const MOST_EXTERNAL: usize = 1 << 16;
+/// Such numbers that wait for what they are of: the oldest are of calls that nothing came of.
+const MOST_EXTERNAL: usize = 1 << 18;
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,7 @@ impl ActivityReader {
             own_names: HashMap::new(),
             details: Vec::new(),
             external: HashMap::default(),
+            external_order: VecDeque::new(),
         }
     }
 
@@ -103,7 +106,7 @@ impl ActivityReader {
     }
 
     fn kernel_details(&mut self, record: Record, graph_node: u64) {
-        const WORDS: [(Detail, Field); 15] = [
+        const WORDS: [(Detail, Field); 16] = [
             (Detail::GridX, kernel::GRID_X),
             (Detail::GridY, kernel::GRID_Y),
             (Detail::GridZ, kernel::GRID_Z),
@@ -117,6 +120,7 @@ impl ActivityReader {
             (Detail::ClusterX, kernel::CLUSTER_X),
             (Detail::ClusterY, kernel::CLUSTER_Y),
             (Detail::ClusterZ, kernel::CLUSTER_Z),
+            (Detail::MaxActiveClusters, kernel::MAX_ACTIVE_CLUSTERS),
             (Detail::Channel, kernel::CHANNEL_ID),
             (Detail::ChannelType, kernel::CHANNEL_TYPE),
         ];
@@ -127,10 +131,11 @@ impl ActivityReader {
             self.word(detail, record.read_u32(field));
         }
         self.word(Detail::LocalTotalBytes, record.read_u64(kernel::LOCAL_MEMORY_TOTAL));
-        if graph_node != 0 {
-            self.word(Detail::Graph, record.read_u32(kernel::GRAPH_ID));
-            self.word(Detail::GraphNode, Some(graph_node));
-        }
+        let priority = record.read_u32(kernel::PRIORITY).map(u32::cast_signed);
+        self.word(Detail::Priority, priority.map(|priority| i64::from(priority).cast_unsigned()));
+        self.graph(record, kernel::GRAPH_ID, graph_node);
+        self.graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
+        self.word(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
     fn copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
@@ -145,10 +150,12 @@ impl ActivityReader {
         self.details.clear();
         self.word(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
         self.kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
-        if graph_node != 0 {
-            self.word(Detail::Graph, record.read_u32(memcpy::GRAPH_ID));
-            self.word(Detail::GraphNode, Some(graph_node));
-        }
+        self.word(Detail::Flags, record.read_u8(memcpy::FLAGS));
+        self.word(Detail::Copies, record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1));
+        self.channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
+        self.graph(record, memcpy::GRAPH_ID, graph_node);
+        self.graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
+        self.word(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
         let name = self.copy_name(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
         let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
         self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch)
@@ -165,9 +172,14 @@ impl ActivityReader {
         let graph_node = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         self.word(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
-        self.word(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
-        self.word(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
+        self.known(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
+        self.known(Detail::TargetDevice, record.read_u32(memcpy_peer::DST_DEVICE_ID));
+        self.word(Detail::SourceContext, record.read_u32(memcpy_peer::SRC_CONTEXT_ID));
+        self.word(Detail::TargetContext, record.read_u32(memcpy_peer::DST_CONTEXT_ID));
         self.kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
+        self.word(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
+        self.channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
+        self.graph(record, memcpy_peer::GRAPH_ID, graph_node);
         let name = self.copy_name(
             record,
             memcpy_peer::COPY_KIND,
@@ -190,8 +202,13 @@ impl ActivityReader {
         let memory = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
         self.details.clear();
         self.word(Detail::Context, record.read_u32(memset::CONTEXT_ID));
-        self.word(Detail::Value, record.read_u32(memset::VALUE));
+        self.known(Detail::Value, record.read_u32(memset::VALUE));
         self.word(Detail::TargetKind, Some(memory));
+        self.word(Detail::Flags, record.read_u16(memset::FLAGS));
+        self.channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
+        self.graph(record, memset::GRAPH_ID, graph_node);
+        self.graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
+        self.word(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
         let name = self.own_name(ActivityKind::Memset, memory, 0);
         let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
         self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch)
@@ -206,6 +223,7 @@ impl ActivityReader {
         self.details.clear();
         self.word(Detail::Context, record.read_u32(synchronization::CONTEXT_ID));
         self.word(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
+        self.word(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
         let name = self.own_name(ActivityKind::Sync, what, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
@@ -225,7 +243,12 @@ impl ActivityReader {
 
     fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
         let what = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
+        let object = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
+        self.word(Detail::ObjectKind, object);
+        if object == Some(constants::object_kind::THREAD) {
+            self.word(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
+        }
         let activity = Activity {
             kind: ActivityKind::Overhead,
             name: self.own_name(ActivityKind::Overhead, what, 0),
@@ -244,10 +267,15 @@ impl ActivityReader {
     pub(super) fn external(&mut self, record: Record) -> Read {
         let correlation = record.read_u32(external_correlation::CORRELATION_ID);
         let id = record.read_u64(external_correlation::EXTERNAL_ID);
-        if self.external.len() >= MOST_EXTERNAL {
-            self.external.clear();
+        let Some((correlation, id)) = correlation.zip(id) else { return Read::Taken };
+        if self.external.insert(correlation, id).is_none() {
+            self.external_order.push_back(correlation);
         }
-        self.external.extend(correlation.zip(id));
+        if self.external_order.len() > MOST_EXTERNAL
+            && let Some(oldest) = self.external_order.pop_front()
+        {
+            self.external.remove(&oldest);
+        }
         Read::Taken
     }
 
@@ -291,6 +319,31 @@ impl ActivityReader {
     fn copy_name(&mut self, record: Record, what: Field, from: Field, to: Field) -> u32 {
         let byte = |field| record.read_u8(field).map_or(0, u32::from);
         self.own_name(ActivityKind::Memcpy, byte(what), byte(from) << 8 | byte(to))
+    }
+
+    /// The graph that it is of, if it is of one.
+    fn graph(&mut self, record: Record, graph: Field, node: u64) {
+        if node != 0 {
+            self.word(Detail::Graph, record.read_u32(graph));
+            self.word(Detail::GraphNode, Some(node));
+        }
+    }
+
+    /// What that graph was made of.
+    fn graph_source(&mut self, record: Record, graph: Field, node: Field) {
+        self.word(Detail::SourceGraph, record.read_u32(graph));
+        self.word(Detail::SourceGraphNode, record.read_u64(node));
+    }
+
+    fn channel(&mut self, record: Record, id: Field, of_kind: Field) {
+        self.word(Detail::Channel, record.read_u32(id));
+        self.word(Detail::ChannelType, record.read_u32(of_kind));
+    }
+
+    /// Adds a number that is there, which may be 0.
+    #[inline]
+    fn known(&mut self, detail: Detail, value: Option<u32>) {
+        self.details.extend(value.map(|value| (detail, value.into())));
     }
 
     /// Adds a number that is there and not 0, which stands for none.

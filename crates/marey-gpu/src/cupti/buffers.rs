@@ -29,10 +29,12 @@ struct Buffers {
     full: VecDeque<Full>,
     /// Buffers in existence, wherever they are.
     count: usize,
+    /// How many were filled so far.
+    filled: u64,
 }
 
 static BUFFERS: Mutex<Buffers> =
-    Mutex::new(Buffers { free: Vec::new(), full: VecDeque::new(), count: 0 });
+    Mutex::new(Buffers { free: Vec::new(), full: VecDeque::new(), count: 0, filled: 0 });
 
 /// Rung when a buffer comes with records.
 static FILLED: Condvar = Condvar::new();
@@ -72,40 +74,55 @@ pub(super) fn fill(words: Buffer, valid_bytes: usize) {
     } else {
         let mut buffers = buffers();
         buffers.full.push_back(Full { words, valid_bytes });
+        buffers.filled += 1;
         drop(buffers);
         FILLED.notify_all();
     }
 }
 
-/// The oldest buffer with records.
-pub(super) fn next_full() -> Option<Full> {
-    buffers().full.pop_front()
+/// The buffers with records, the oldest first.
+pub(super) fn take_full() -> VecDeque<Full> {
+    std::mem::take(&mut buffers().full)
 }
 
-/// Waits for a buffer with records, up to a moment. Whether there is one.
-pub(super) fn wait_for_full(end: Instant) -> bool {
+/// How many buffers were filled so far.
+pub(super) fn filled() -> u64 {
+    buffers().filled
+}
+
+/// Waits until more buffers were filled than so many, up to a moment. How many there were then.
+pub(super) fn wait_for_more(filled: u64, end: Instant) -> Option<u64> {
     let mut buffers = buffers();
-    while buffers.full.is_empty() {
+    while buffers.filled == filled {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return false;
+            return None;
         }
         let waited = FILLED.wait_timeout(buffers, left);
         (buffers, _) = waited.unwrap_or_else(PoisonError::into_inner);
     }
-    true
+    Some(buffers.filled)
 }
 
 /// The decoder has read a buffer. A small one was made because the pool was empty, and is no part of it.
 pub(super) fn give_back(words: Buffer) {
-    if size_of_val(&*words) == BUFFER_BYTES {
-        buffers().free.push(words);
+    buffers().put(words);
+}
+
+impl Buffers {
+    fn put(&mut self, words: Buffer) {
+        if size_of_val(&*words) == BUFFER_BYTES {
+            self.free.push(words);
+        }
     }
 }
 
-/// Frees what nobody uses.
+/// Frees what nobody uses. What the library handed over when its subscriber was gone cannot be read.
 pub(super) fn free() {
     let mut buffers = buffers();
+    while let Some(full) = buffers.full.pop_front() {
+        buffers.put(full.words);
+    }
     buffers.count -= buffers.free.len();
     buffers.free = Vec::new();
 }

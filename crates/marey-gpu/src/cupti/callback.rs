@@ -60,8 +60,8 @@ static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
 /// Says which library the callbacks are of, before any come.
 pub(super) fn prepare(functions: &Functions) {
-    // A capture that went on when we last listened may have ended while nobody did.
-    CAPTURES.store(0, Ordering::Relaxed);
+    // Captures and contexts from when we last listened may have ended while nobody did.
+    forget_all();
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [
         (driver::LAUNCHES, LAUNCHES),
@@ -146,6 +146,10 @@ pub(super) fn hold() -> impl Sized + use<> {
 
 /// In the child of a fork, which has no contexts.
 pub(super) fn begin_child() {
+    forget_all();
+}
+
+fn forget_all() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
     for known in &KNOWN_CONTEXTS {
         known.store(std::ptr::null_mut(), Ordering::Relaxed);

@@ -79,22 +79,29 @@ pub(super) fn read_all() {
     let Some(reader) = reader.as_mut() else { return };
     let Some(subscription) = reader.subscription else { return };
     reader.clock.update(|| subscription.timestamp());
-    // Also without a buffer: threads may have logged launches.
-    let mut full = buffers::next_full();
-    let mut batch = reader.decoder.batch();
-    while let Some(buffer) = full {
-        let bytes = bytes_of(&buffer);
+    loop {
+        let full = buffers::take_full();
         if reader.expects_external {
-            reader.records.read_external(&subscription, bytes);
+            // A number may be in a later buffer than what it is of: those of threads and devices differ.
+            for buffer in &full {
+                reader.records.read_external(&subscription, bytes_of(buffer));
+            }
         }
-        reader.records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
-        buffers::give_back(buffer.words);
-        full = buffers::next_full();
-        // Others may look at the sums between two buffers, and what they hold was launched before.
-        drop(batch);
-        batch = reader.decoder.batch();
+        let is_last = full.is_empty();
+        for buffer in full {
+            // Others may look at the sums between two buffers, and what they hold was launched before.
+            let mut batch = reader.decoder.batch();
+            let (records, bytes) = (&mut reader.records, bytes_of(&buffer));
+            records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
+            drop(batch);
+            buffers::give_back(buffer.words);
+        }
+        if is_last {
+            // Also without a buffer: threads may have logged launches.
+            drop(reader.decoder.batch());
+            break;
+        }
     }
-    drop(batch);
     let dropped = subscription.take_dropped();
     if dropped > 0 {
         api::count_losses(LossCause::DeviceRecord, dropped);

@@ -123,8 +123,9 @@ impl Session {
     /// library writes those only where it records the calls too.
     fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
         for (of_domain, of_kind) in calls.domains() {
-            if self.domains.insert(of_domain) {
+            if !self.domains.contains(&of_domain) {
                 self.subscription.enable_domain(of_domain)?;
+                self.domains.insert(of_domain);
                 callback::keep_calls(of_domain, true);
                 let has_records = self.enable_kind(of_kind).is_ok();
                 if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
@@ -136,8 +137,9 @@ impl Session {
     }
 
     fn enable_callback(&mut self, of_domain: u32, cbid: u32) -> Result<(), Unavailable> {
-        if self.callbacks.insert((of_domain, cbid)) {
+        if !self.callbacks.contains(&(of_domain, cbid)) {
             self.subscription.enable_callback(of_domain, cbid)?;
+            self.callbacks.insert((of_domain, cbid));
         }
         Ok(())
     }
@@ -210,16 +212,15 @@ pub(crate) fn flush(how: Flush) {
         callback::ours(wait_for_devices);
     }
     subscription.flush();
-    reader::read_all();
-    if how == Flush::Finished {
-        wait_for_records(before);
-        if device::is_waiting_before(before) {
-            subscription.flush_all();
-            reader::read_all();
-            wait_for_records(before);
-        }
-        device::nothing_waits_before(before);
+    if how == Flush::Done {
+        return reader::read_all();
     }
+    wait_for_records(before);
+    if device::is_waiting_before(before) {
+        subscription.flush_all();
+        wait_for_records(before);
+    }
+    device::nothing_waits_before(before);
 }
 
 /// Has the decoder look for launches.
@@ -277,10 +278,16 @@ fn wait_for_devices() {
     }
 }
 
-/// The library may hand buffers over a moment after it was asked to.
+/// Reads what the library hands over, which may be a moment after it was asked to.
 fn wait_for_records(before: u32) {
     let end = Instant::now() + PATIENCE;
-    while device::is_waiting_before(before) && buffers::wait_for_full(end) {
+    let mut filled = Some(buffers::filled());
+    while let Some(so_many) = filled {
+        // Also what the decoder's own thread has taken is read then.
         reader::read_all();
+        if !device::is_waiting_before(before) {
+            return;
+        }
+        filled = buffers::wait_for_more(so_many, end);
     }
 }

@@ -101,11 +101,35 @@ pub enum Detail {
     SourceDevice = 26,
     /// Number of the device that bytes went to.
     TargetDevice = 27,
+    /// Priority of its stream; lower numbers come first.
+    Priority = 28,
+    /// Clusters that the device can run at a time.
+    MaxActiveClusters = 29,
+    /// Whether a graph that the device itself launched made it: 1.
+    DeviceLaunched = 30,
+    /// Flags as CUPTI numbers them: 1 for what the host did not wait for.
+    Flags = 31,
+    /// Copies that one batch made.
+    Copies = 32,
+    /// The context that bytes were copied from.
+    SourceContext = 33,
+    /// The context that bytes went to.
+    TargetContext = 34,
+    /// The graph that the executed one was made of.
+    SourceGraph = 35,
+    /// The node of that graph.
+    SourceGraphNode = 36,
+    /// What the wait gave back, as the driver numbers results.
+    Result = 37,
+    /// What was held up, as CUPTI numbers kinds of objects.
+    ObjectKind = 38,
+    /// The thread that was held up, as the system numbers it.
+    ObjectThread = 39,
 }
 
 impl Detail {
     /// Every detail, in the order of its number.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 40] = [
         Self::GridX,
         Self::GridY,
         Self::GridZ,
@@ -134,7 +158,24 @@ impl Detail {
         Self::ExternalId,
         Self::SourceDevice,
         Self::TargetDevice,
+        Self::Priority,
+        Self::MaxActiveClusters,
+        Self::DeviceLaunched,
+        Self::Flags,
+        Self::Copies,
+        Self::SourceContext,
+        Self::TargetContext,
+        Self::SourceGraph,
+        Self::SourceGraphNode,
+        Self::Result,
+        Self::ObjectKind,
+        Self::ObjectThread,
     ];
+
+    /// Whether its number is one with a sign, as the 64 bits of which it is kept.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::Priority)
+    }
 
     /// The key under which an activity's arguments hold it; `None` where a table has a column for it.
     pub const fn key(self) -> Option<&'static str> {
@@ -167,6 +208,18 @@ impl Detail {
             Self::Event => "event",
             Self::SourceDevice => "source_device",
             Self::TargetDevice => "target_device",
+            Self::Priority => "priority",
+            Self::MaxActiveClusters => "max_active_clusters",
+            Self::DeviceLaunched => "is_device_launched",
+            Self::Flags => "flags",
+            Self::Copies => "copies",
+            Self::SourceContext => "source_context",
+            Self::TargetContext => "target_context",
+            Self::SourceGraph => "source_graph",
+            Self::SourceGraphNode => "source_graph_node",
+            Self::Result => "result",
+            Self::ObjectKind => "object_kind",
+            Self::ObjectThread => "object_thread",
         })
     }
 }

@@ -297,6 +297,7 @@ fn work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<bool> {
         (Work::Kernel(kernel), "static-shared") => kernel.static_shared = line.number(option)?,
         (Work::Kernel(kernel), "local") => kernel.local = line.number(option)?,
         (Work::Copy(copy), "blocking") => copy.is_async = false,
+        (Work::Copy(copy), "peer") => copy.peer = Some(line.number(option)?),
         (Work::Copy(copy), "from") => copy.source = memory(line)?,
         (Work::Copy(copy), "to") => copy.target = memory(line)?,
         (Work::Set(set), "value") => set.value = line.number(option)?,

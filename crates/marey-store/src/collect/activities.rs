@@ -81,7 +81,7 @@ impl Shapes {
         let mut args = NewArgs::default();
         for &(detail, value) in &shape.details {
             if let Some(key) = detail.key() {
-                args.int(key, int(value));
+                args.int(key, if detail.is_signed() { value.cast_signed() } else { int(value) });
             }
         }
         if args.is_empty() {
