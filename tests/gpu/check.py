@@ -59,6 +59,7 @@ def main() -> int:
         for check in CHECKS:
             print(f"{check.name:24} {check.promise}")
         return 0
+    end_secs = time.monotonic() + options.seconds
     found = machine.probe(with_torch=not options.without_torch)
     if "problem" in found:
         print(f"gpu-check: skipped, there is no device that opens: {found['problem']}")
@@ -68,7 +69,7 @@ def main() -> int:
     if "torch_problem" in found:
         print(f"PyTorch is not checked: {found['torch_problem']}")
     with tempfile.TemporaryDirectory(prefix="marey-gpu-check-") as folder:
-        results = run(options, worlds, Path(folder))
+        results = run(options, worlds, Path(folder), end_secs)
         write(options.output, found, results, Path(folder))
     return summary(results)
 
@@ -83,9 +84,10 @@ def register_checks() -> None:
     CHECKS.sort(key=lambda check: modules.index(check.function.__module__))
 
 
-def run(options: argparse.Namespace, worlds: list[str], folder: Path) -> list[Result]:
+def run(
+    options: argparse.Namespace, worlds: list[str], folder: Path, end_secs: float
+) -> list[Result]:
     """Makes all checks that are wanted, in each of their worlds that is here."""
-    end_secs = time.monotonic() + options.seconds
     results = []
     wanted = [check for check in CHECKS if not options.only or check.name in options.only]
     pairs = []
@@ -98,7 +100,9 @@ def run(options: argparse.Namespace, worlds: list[str], folder: Path) -> list[Re
     def make(pair: tuple[Check, str]) -> Result:
         check, world = pair
         left_secs = end_secs - time.monotonic()
-        if left_secs < 1:
+        if check.is_timed and options.untimed:
+            result = _skipped(check, world, "times are not compared")
+        elif left_secs < 1:
             result = _skipped(check, world, f"{options.seconds} s were over")
         else:
             result = run_one(check, world, folder, min(left_secs, check.limit_secs))
@@ -199,6 +203,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the checks")
     parser.add_argument(
         "--without-torch", action="store_true", help="only what Triton and the driver can do alone"
+    )
+    parser.add_argument(
+        "--untimed", action="store_true", help="no checks that compare times: the machine is busy"
     )
     parser.add_argument(
         "--seconds", type=int, default=DEFAULT_SECS, help="checks that come later are skipped"

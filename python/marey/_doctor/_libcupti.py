@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from marey._backend import SUBSCRIBED_BY_OTHER
+from marey._backend import HELD_BY_OTHER
 from marey._names import ENV_CUPTI_LIB
 
 from ._asked import Asked, NoAnswer
@@ -79,7 +79,7 @@ def cupti(driver: Driver, loaded_by_torch: str | None) -> Cupti:
     checks.append(subscriber)
     if subscriber.state == "ok":
         return Cupti(checks, used=f"{taken.name} ({taken.path})")
-    is_held = subscriber.facts["code"] == SUBSCRIBED_BY_OTHER
+    is_held = subscriber.facts["code"] in HELD_BY_OTHER
     return Cupti(checks, failure=subscriber.text, is_held=is_held)
 
 

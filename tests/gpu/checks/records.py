@@ -61,7 +61,8 @@ def eager_trace(make_world: MakeWorld) -> Figures:
     launched = rows(run, f"SELECT queue_nanos FROM launches {which}")
     expect("kernels with a launch", len(launched), LAUNCHES)
     delays = sorted(launch["queue_nanos"] for launch in launched)
-    require(delays[0] >= 0, f"a kernel began {-delays[0]} ns before its launch did")
+    # The two clocks are read one after the other.
+    require(delays[0] >= -1000, f"a kernel began {-delays[0]} ns before its launch did")
     overlaps = sum(
         later["start_nanos"] < kernel["end_nanos"] for kernel, later in itertools.pairwise(kernels)
     )
