@@ -238,7 +238,8 @@ def test_a_program_may_fork_while_sessions_come_and_go() -> None:
         is_over.set()
         for thread in threads:
             thread.join()
-        """
+        """,
+        PYTHONWARNINGS="ignore::DeprecationWarning",  # since 3.12: of forks beside threads
     )
 
 
