@@ -154,37 +154,78 @@ TORCH = """
 """
 
 
+TRITON = """
+import sys, textwrap, types
+from triton import knobs
+from triton.compiler import LazyDict
+import marey.hooks
+
+sys.modules["torch"] = torch = types.ModuleType("torch")
+exec(textwrap.dedent({torch!r}), vars(torch))
+{before}
+marey.start("profile", hook={hook})
+{after}
+with marey.scope("step"):
+    for _ in range(3):
+        metadata = LazyDict({{"name": "matmul", "function": 1, "stream": 7}})
+        knobs.runtime.launch_enter_hook(metadata)
+        double.launch("kernel", 5)
+        knobs.runtime.launch_exit_hook(metadata)
+marey.finalize()
+"""
+
+START = "assert cuda.cuInit(0) == 0"
+
+
 @pytest.mark.parametrize("code", [39, 14])
 @pytest.mark.parametrize("hook", ['"triton"', "marey.hooks.LaunchHook()"])
-def test_launches_of_triton_are_timed_by_events_where_cupti_is_held(hook: str, code: int) -> None:
+@pytest.mark.parametrize(("before", "after"), [(START, ""), ("", START)])
+@pytest.mark.parametrize("injection", [None, "/nowhere/tool.so"])
+def test_launches_of_triton_are_timed_by_events_where_cupti_is_held(
+    hook: str, code: int, before: str, after: str, injection: str | None
+) -> None:
+    """Also where that shows when the program uses CUDA, which nobody may tell us."""
     pytest.importorskip("triton")
     ended = outcome(
-        f"""
-        import sys, textwrap, types
-        from triton import knobs
-        from triton.compiler import LazyDict
-
-        sys.modules["torch"] = torch = types.ModuleType("torch")
-        exec(textwrap.dedent({TORCH!r}), vars(torch))
-        assert cuda.cuInit(0) == 0
-        import marey.hooks
-        marey.start("profile", hook={hook})
-        with marey.scope("step"):
-            for _ in range(3):
-                metadata = LazyDict({{"name": "matmul", "function": 1, "stream": 7}})
-                knobs.runtime.launch_enter_hook(metadata)
-                double.launch("kernel", 5)
-                knobs.runtime.launch_exit_hook(metadata)
-        marey.finalize()
-        """,
+        TRITON.format(torch=TORCH, hook=hook, before=before, after=after),
         f"fail cuptiSubscribe {code}",
+        **({} if injection is None else {"CUDA_INJECTION64_PATH": injection}),
     )
     assert ended.exit_code == 0, ended.stderr
     assert recorded() == {"step/matmul": (3, 4500)}
+    assert note().startswith("Triton launches by events: `cuptiSubscribe`")
     assert f"gave {code}" in note()
     (line,) = ended.stderr.splitlines()
     assert line.startswith("marey: Triton launches were timed by events: `cuptiSubscribe`")
     assert "end the other tool's session" in line
+
+
+def test_triton_has_its_kernels_where_nobody_tells_that_cuda_starts() -> None:
+    pytest.importorskip("triton")
+    source = TRITON.format(torch=TORCH, hook='"triton"', before="", after=START)
+    ended = outcome(source, CUDA_INJECTION64_PATH="/nowhere/tool.so")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert recorded() == {"step/matmul": (3, 15)}
+    assert note().startswith("CUPTI ")
+
+
+def test_a_program_whose_start_of_cuda_is_not_told_hears_why() -> None:
+    ended = outcome(
+        """
+        marey.start("profile")
+        assert cuda.cuInit(0) == 0
+        double.launch("kernel", 5)
+        marey.finalize()
+        """,
+        CUDA_INJECTION64_PATH="/nowhere/tool.so",
+    )
+    assert ended.exit_code == 0, ended.stderr
+    why = (
+        "CUDA_INJECTION64_PATH names another tool (/nowhere/tool.so), so its start is not told: "
+        "start the session when CUDA is in use"
+    )
+    assert ended.stderr == f"marey: the GPU was not recorded: {why}\n"
+    assert note() == f"the program had not used CUDA; {why}"
 
 
 # Losses

@@ -68,7 +68,7 @@ def test_another_tool_that_waits_for_the_driver_is_left_alone() -> None:
     assert ended.exit_code == 0, ended.stderr
     assert recorded() == {}
     assert counts(tree("profile.hatchet")) == {"step": 1}
-    assert note() == "the program had not used CUDA"
+    assert note().startswith("the program had not used CUDA; CUDA_INJECTION64_PATH names another")
 
 
 def test_a_program_without_cuda_is_not_made_to_use_it() -> None:

@@ -96,8 +96,36 @@ def check(backend: str | None) -> None:
 def _listen_for_driver() -> None:
     """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits."""
     library = _native.library_path()
-    if library is not None:
-        os.environ.setdefault("CUDA_INJECTION64_PATH", os.path.abspath(library))
+    if library is None:
+        return
+    ours = os.path.abspath(library)
+    if os.environ.setdefault(ENV_INJECTION, ours) != ours:
+        _native.note_gpu(f"the program had not used CUDA; {_untold()}")
+
+
+ENV_INJECTION = "CUDA_INJECTION64_PATH"
+"""What the driver loads when it is started."""
+
+
+def _untold() -> str | None:
+    """Why the start of CUDA is not told us; `None` if it is."""
+    library, other = _native.library_path(), os.environ.get(ENV_INJECTION)
+    if library is None or other in (None, os.path.abspath(library)):
+        return None
+    return (
+        f"{ENV_INJECTION} names another tool ({other}), so its start is not told:"
+        " start the session when CUDA is in use"
+    )
+
+
+def may_be_held_by_other() -> bool:
+    """Whether another tool keeps the GPU's records from us, or that is not known yet."""
+    return is_waiting() or is_held_by_other()
+
+
+def is_waiting() -> bool:
+    """Whether the program has yet to use the GPU, as far as we were told."""
+    return _native.gpu_level()[0] == "waiting"
 
 
 def is_held_by_other() -> bool:
@@ -117,11 +145,14 @@ def gpu_note() -> str | None:
     if level in ("cupti", "idle"):
         return None
     if level == "waiting":
+        if why := _untold():
+            return f"the GPU was not recorded: {why}"
         if any(os.path.exists(node) for node in DEVICE_NODES):
             return "the program used no NVIDIA GPU; the profile holds the host side only"
         return "no GPU was found; the profile holds the host side only"
     note = f"{reason}; {hint}" if hint else reason
-    if "marey.triton.events" in sys.modules:
+    events = sys.modules.get("marey.triton.events")
+    if events is not None and events.are_used():
         return f"Triton launches were timed by events: {note}"
     return f"the GPU was not recorded: {note}"
 

@@ -113,10 +113,11 @@ def start_for(
         from .hooks import HookManager, LaunchHook
 
         HookManager.register(launch_hook, session)
-        if isinstance(launch_hook, LaunchHook) and _backend.is_held_by_other():
-            from .triton.events import EventTimer
+        if isinstance(launch_hook, LaunchHook) and _backend.may_be_held_by_other():
+            from .triton.events import TimerWhereHeld
 
-            HookManager.register(EventTimer(), session)
+            timer = TimerWhereHeld(keeps_activities=data == "trace")
+            HookManager.register(timer, session)
     return session
 
 

@@ -63,5 +63,6 @@ int main(void) {
     PLACE(gpu_start);
     PLACE(gpu_level);
     PLACE(gpu_probe);
+    PLACE(gpu_note);
     return 0;
 }

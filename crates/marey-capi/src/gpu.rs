@@ -57,6 +57,12 @@ pub(crate) unsafe extern "C" fn probe(
     }
 }
 
+pub(crate) unsafe extern "C" fn note(said: *const c_char, len: usize) {
+    // SAFETY: the caller passes a readable text of `len` bytes.
+    let said = unsafe { text(said, len, "text") };
+    guarded((), || drop(said.map(|said| level::note(&said))));
+}
+
 fn describe() -> (GpuLevel, String) {
     let lines = |number, text: String, hint: &str, code: Option<u32>| {
         let code = code.map_or_else(String::new, |code| code.to_string());

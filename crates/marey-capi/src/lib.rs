@@ -99,6 +99,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     gpu_start: gpu::start,
     gpu_level: gpu::level,
     gpu_probe: gpu::probe,
+    gpu_note: gpu::note,
 });
 
 // Names.

@@ -90,6 +90,11 @@ pub fn level() -> Level {
     lock().clone()
 }
 
+/// Says how devices are recorded, where that is not by what is here.
+pub fn note(text: &str) {
+    device::note(NOTE, text);
+}
+
 /// Has devices recorded from now on, or from when the program uses CUDA. Fails only where the backend is
 /// required; else [`level`] tells why there is none.
 pub fn start(request: &Request) -> Result<(), Unavailable> {

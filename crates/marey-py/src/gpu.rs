@@ -52,6 +52,13 @@ fn gpu_level() -> (&'static str, String, String, Option<i64>) {
     (word, line(), line(), line().parse().ok())
 }
 
+/// Says in profiles and runs how devices are recorded, in place of what was said before.
+#[pyfunction]
+fn note_gpu(text: &str) {
+    // SAFETY: the text lives until the call returns.
+    unsafe { (table().gpu_note)(text.as_ptr().cast(), text.len()) };
+}
+
 /// Rows about what there is to record devices with, each a list of fields: see `Question` of `marey-gpu`.
 /// For a process of its own, since it loads and starts vendors' libraries.
 #[pyfunction]
@@ -86,5 +93,6 @@ unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, len: usize) 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(start_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(gpu_level, module)?)?;
+    module.add_function(wrap_pyfunction!(note_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(probe_gpu, module)?)
 }

@@ -294,4 +294,6 @@ pub struct Table {
         context: *mut c_void,
         error: *mut ErrorBuffer,
     ) -> i32,
+    /// Says in profiles and runs how devices are recorded, in place of what was said before.
+    pub gpu_note: unsafe extern "C" fn(text: *const c_char, len: usize),
 }

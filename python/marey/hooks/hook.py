@@ -88,6 +88,13 @@ class HookManager:
         cls._update()
 
     @classmethod
+    def drop(cls, hook: Hook) -> None:
+        """No session wants the hook any more."""
+        for hooks in cls._wanted.values():
+            hooks.pop(hook, None)
+        cls._update()
+
+    @classmethod
     def settle(cls) -> None:
         """Has all hooks add what they still wait for."""
         for hook in {hook for hooks in cls._wanted.values() for hook in hooks}:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
-from marey import _native
-from marey.hooks.hook import Hook
+from marey import _backend, _native
+from marey.hooks.hook import Hook, HookManager
 
 from .contract import is_lazy_dict
 from .gpu import Event, Gpu, TorchGpu
@@ -69,6 +70,7 @@ class EventTimer(Hook):
         self._late = LateMetrics(most_pairs)
         self._free: deque[_Pair] = deque()
         self._launch = LaunchInProgress(self._abandon)
+        _TIMERS.add(self)
 
     def activate(self) -> None:
         """Nothing is to be done."""
@@ -133,6 +135,77 @@ class EventTimer(Hook):
         _native.exit_op(launch.operator)
         if launch.timed is not None:
             self._free.append(launch.timed.pair)
+
+
+class TimerWhereHeld(Hook):
+    """Times launches by events where another tool turns out to keep CUPTI's records from us.
+
+    That is known when the program uses CUDA, at the first launch at the latest.
+
+    Args:
+        keeps_activities: Whether the session keeps single activities.
+    """
+
+    priority = EventTimer.priority
+
+    def __init__(self, *, keeps_activities: bool) -> None:
+        self._keeps_activities = keeps_activities
+        self._timer: EventTimer | None = None
+        self._attempts = MOST_ATTEMPTS
+
+    def activate(self) -> None:
+        """Looks whether it is known already."""
+        self._decide()
+
+    def deactivate(self) -> None:
+        """Nothing is to be undone."""
+
+    def enter(self, metadata: Any) -> None:
+        """Records the first event where launches are timed."""
+        if self._attempts:
+            if _backend.is_waiting():
+                # The driver may have been started with nobody to tell us; no matter if it has not.
+                _backend.begin(None, keeps_activities=self._keeps_activities)
+            self._decide()
+        if self._timer is not None:
+            self._timer.enter(metadata)
+        elif not self._attempts:
+            HookManager.drop(self)
+
+    def exit(self, metadata: Any) -> None:
+        """Records the second one."""
+        if self._timer is not None:
+            self._timer.exit(metadata)
+
+    def settle(self) -> None:
+        """Waits for the last events."""
+        if self._timer is not None:
+            self._timer.settle()
+
+    def _decide(self) -> None:
+        if _backend.is_waiting():
+            self._attempts -= 1
+            return
+        self._attempts = 0
+        if not _backend.is_held_by_other():
+            return
+        try:
+            self._timer = EventTimer()
+        except ImportError:  # only PyTorch's events are known
+            return
+        _, reason, hint, _ = _native.gpu_level()
+        _native.note_gpu(f"Triton launches by events: {reason}; {hint}")
+
+
+MOST_ATTEMPTS = 4
+"""Launches at which it is asked whether the program uses CUDA: if not by then, they are none."""
+
+_TIMERS: WeakSet[EventTimer] = WeakSet()
+
+
+def are_used() -> bool:
+    """Whether any session's launches are timed by events."""
+    return bool(_TIMERS)
 
 
 class _Elapsed:
