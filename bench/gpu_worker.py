@@ -70,14 +70,13 @@ def main(profiler: str, kind: str, kernels: int) -> None:
     decoded = decoder_nanos()
     end()
     ended = time.process_time_ns()
-    if dropped := double.stats().dropped:
-        sys.exit(f"{profiler} had no room for {dropped} records: it is not measured")
     print(
         json.dumps(
             {
                 "launch_nanos": (launched - began) / kernels,
                 "decoder_nanos": decoded / kernels,
                 "end_nanos": (ended - launched) / kernels,
+                "dropped": double.stats().dropped,
                 "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }
         )
