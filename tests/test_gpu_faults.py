@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -198,6 +199,23 @@ def test_launches_of_triton_are_timed_by_events_where_cupti_is_held(
     (line,) = ended.stderr.splitlines()
     assert line.startswith("marey: Triton launches were timed by events: `cuptiSubscribe`")
     assert "end the other tool's session" in line
+
+
+def test_events_of_a_session_that_rests_are_its_own() -> None:
+    """The hook that times launches is the same when the session records again."""
+    pytest.importorskip("triton")
+    again = """
+        from marey.hooks import HookManager
+        (timer,) = [hook for hook in HookManager.registered() if hasattr(hook, "is_timing")]
+        before = timer._timer
+        marey.deactivate()
+        marey.activate()
+        assert timer._timer is before is not None
+        """
+    source = TRITON.format(torch=TORCH, hook='"triton"', before=START, after=textwrap.dedent(again))
+    ended = outcome(source, "fail cuptiSubscribe 39")
+    assert ended.exit_code == 0, ended.stderr
+    assert recorded() == {"step/matmul": (3, 4500)}
 
 
 def test_triton_has_its_kernels_where_nobody_tells_that_cuda_starts() -> None:

@@ -96,11 +96,10 @@ def check(backend: str | None) -> None:
 def _listen_for_driver() -> None:
     """Has the driver tell `libmarey.so` when the program starts it, unless another tool waits."""
     library = _native.library_path()
-    if library is None:
-        return
-    ours = os.path.abspath(library)
-    if os.environ.setdefault(ENV_INJECTION, ours) != ours:
-        _native.note_gpu(f"the program had not used CUDA; {_untold()}")
+    if library is not None:
+        os.environ.setdefault(ENV_INJECTION, os.path.abspath(library))
+    if why := _untold():
+        _native.note_gpu(f"the program had not used CUDA; {why}")
 
 
 ENV_INJECTION = "CUDA_INJECTION64_PATH"

@@ -95,9 +95,14 @@ class HookManager:
         cls._update()
 
     @classmethod
+    def registered(cls) -> set[Hook]:
+        """The hooks of all sessions, active or not."""
+        return {hook for hooks in cls._wanted.values() for hook in hooks}
+
+    @classmethod
     def settle(cls) -> None:
         """Has all hooks add what they still wait for."""
-        for hook in {hook for hooks in cls._wanted.values() for hook in hooks}:
+        for hook in cls.registered():
             hook.settle()
 
     @classmethod

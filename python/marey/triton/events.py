@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 from marey import _backend, _native
 from marey.hooks.hook import Hook, HookManager
@@ -70,7 +69,6 @@ class EventTimer(Hook):
         self._late = LateMetrics(most_pairs)
         self._free: deque[_Pair] = deque()
         self._launch = LaunchInProgress(self._abandon)
-        _TIMERS.add(self)
 
     def activate(self) -> None:
         """Nothing is to be done."""
@@ -155,7 +153,8 @@ class TimerWhereHeld(Hook):
 
     def activate(self) -> None:
         """Looks whether it is known already."""
-        self._decide()
+        if self._attempts:
+            self._decide()
 
     def deactivate(self) -> None:
         """Nothing is to be undone."""
@@ -182,6 +181,10 @@ class TimerWhereHeld(Hook):
         if self._timer is not None:
             self._timer.settle()
 
+    def is_timing(self) -> bool:
+        """Whether another tool has turned out to hold CUPTI."""
+        return self._timer is not None
+
     def _decide(self) -> None:
         if _backend.is_waiting():
             self._attempts -= 1
@@ -200,12 +203,13 @@ class TimerWhereHeld(Hook):
 MOST_ATTEMPTS = 4
 """Launches at which it is asked whether the program uses CUDA: if not by then, they are none."""
 
-_TIMERS: WeakSet[EventTimer] = WeakSet()
-
 
 def are_used() -> bool:
     """Whether any session's launches are timed by events."""
-    return bool(_TIMERS)
+    return any(
+        isinstance(hook, EventTimer) or (isinstance(hook, TimerWhereHeld) and hook.is_timing())
+        for hook in HookManager.registered()
+    )
 
 
 class _Elapsed:
