@@ -166,12 +166,18 @@ fn resume(session: &Session) {
 pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
-    let before = CONTROL.active.fetch_and(!bit(session.slot), Ordering::SeqCst);
-    registry::wait_outside_events(&registry::running());
-    if session.is_trace() && before & bit(session.slot) != 0 {
+    if silence(session.slot) && session.is_trace() {
         trace::note(session, SessionEvent::Deactivated, clock::ticks());
     }
     Ok(())
+}
+
+/// Takes a session out of those that record; whether it was one. Events that began before this are complete
+/// when it returns.
+fn silence(slot: u32) -> bool {
+    let before = CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
+    registry::wait_outside_events(&registry::running());
+    before & bit(slot) != 0
 }
 
 /// Ids of the live sessions, lowest first.
@@ -239,8 +245,7 @@ fn record_no_more(id: SessionId, format: Option<Format>) -> Result<u32, Error> {
     if let Some(format) = format {
         session.check_format(format)?;
     }
-    CONTROL.active.fetch_and(!bit(session.slot), Ordering::SeqCst);
-    registry::wait_outside_events(&registry::running());
+    silence(session.slot);
     Ok(session.slot)
 }
 
@@ -253,6 +258,10 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     // What was launched before is told of now, and nothing is launched any more.
     device::flush(Flush::Finished);
     let mut sessions = lock(&SESSIONS);
+    if sessions.alive.contains_key(&id) {
+        // Another thread may have let it record again meanwhile.
+        silence(slot);
+    }
     let running = fold_ended(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();

@@ -233,9 +233,7 @@ impl Copy {
             ..CopyRecord::default()
         }
     }
-}
 
-impl Copy {
     fn peer_record(
         &self,
         peer: u32,

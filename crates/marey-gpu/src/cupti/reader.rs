@@ -81,13 +81,15 @@ pub(super) fn read_all() {
     reader.clock.update(|| subscription.timestamp());
     loop {
         let full = buffers::take_full();
+        if full.is_empty() {
+            break;
+        }
         if reader.expects_external {
             // A number may be in a later buffer than what it is of: those of threads and devices differ.
             for buffer in &full {
                 reader.records.read_external(&subscription, bytes_of(buffer));
             }
         }
-        let is_last = full.is_empty();
         for buffer in full {
             // Others may look at the sums between two buffers, and what they hold was launched before.
             let mut batch = reader.decoder.batch();
@@ -96,12 +98,9 @@ pub(super) fn read_all() {
             drop(batch);
             buffers::give_back(buffer.words);
         }
-        if is_last {
-            // Also without a buffer: threads may have logged launches.
-            drop(reader.decoder.batch());
-            break;
-        }
     }
+    // Also without a buffer: threads may have logged launches.
+    drop(reader.decoder.batch());
     let dropped = subscription.take_dropped();
     if dropped > 0 {
         api::count_losses(LossCause::DeviceRecord, dropped);
