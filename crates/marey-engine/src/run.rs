@@ -199,8 +199,7 @@ fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
         let run = marey_store::open(path, &mut |_progress| {}).map_err(unreadable_run)?;
         return Ok((run, None));
     }
-    // The run's folder goes here. Its files are open, and need no names.
-    let TemporaryRun { run, imported, .. } =
+    let TemporaryRun { run, imported } =
         marey_formats::open(path, &Arc::default()).map_err(unreadable_foreign)?;
     Ok((run, Some(imported)))
 }

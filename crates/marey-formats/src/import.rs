@@ -171,21 +171,13 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// A run that is gone when it is dropped.
+/// A run of a foreign file: in files without names, it is gone when nobody has it open.
 #[derive(Debug)]
 pub struct TemporaryRun {
     /// The run.
     pub run: Run,
     /// What came of the file.
     pub imported: Imported,
-    folder: TempDir,
-}
-
-impl TemporaryRun {
-    /// Where it lies.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
 }
 
 /// Makes a run of files, at a path where nothing is. It is there when all is done, or not at all.
@@ -198,29 +190,27 @@ pub fn import(
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let hidden = temporary(".import-", folder).map_err(|source| unwritable(folder, source))?;
-    let imported = into_folder(files, hidden.path(), Assembler::new, read_bytes)?;
+    let imported = into_folder(files, hidden.path(), read_bytes)?;
     publish(hidden, out).map_err(|source| unwritable(out, source))?;
     Ok(imported)
 }
 
-/// Makes a run of a file that lasts as long as the result. `read_bytes` grows as the file is read.
+/// Makes a run of a file that lasts as long as it is open. `read_bytes` grows as the file is read.
 pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, ImportError> {
-    let parent = std::env::temp_dir();
-    let folder = temporary("marey-", &parent).map_err(|source| unwritable(&parent, source))?;
-    let files = [file.to_owned()];
-    let imported = into_folder(&files, folder.path(), Assembler::brief, read_bytes)?;
-    Ok(TemporaryRun { run: Run::open(folder.path())?, imported, folder })
+    let run = Assembler::brief(&std::env::temp_dir());
+    Ok(read(file, run, read_bytes)?.open(None)?)
 }
 
 /// Makes a run of content of a format and forgets it: for fuzzing.
 #[cfg(fuzzing)]
 pub fn fuzz_import(format: Format, content: &[u8]) {
-    let folder = temporary("marey-", &std::env::temp_dir()).expect("the folder can be written");
-    let mut import = Import::new(Assembler::brief(folder.path()), "fuzz");
+    let mut import = Import::new(Assembler::brief(&std::env::temp_dir()), "fuzz");
     let content = io::Cursor::new(content.to_vec());
     let mut input = Input::new(content).expect("threads can be made");
     match read_content(format, &mut input, &mut import) {
-        Ok(()) => drop(import.run.finish(None).expect("what was read can be written")),
+        Ok(()) => {
+            drop(import.run.open(None, Path::new("fuzz")).expect("what was read can be written"));
+        }
         Err(Broken::Content(_)) => {}
         Err(broken) => panic!("{broken}"),
     }
@@ -259,16 +249,13 @@ struct Pending {
 fn into_folder(
     files: &[PathBuf],
     folder: &Path,
-    begin: impl Fn(&Path) -> Assembler,
     read_bytes: &Arc<AtomicU64>,
 ) -> Result<Imported, ImportError> {
     if let [file] = files {
-        return Ok(read(file, begin(folder), read_bytes)?.finish(None)?);
+        return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
     }
-    let folders: Vec<PathBuf> = (0..files.len()).map(|n| folder.join(n.to_string())).collect();
     let pending = on_all_cores(files.len(), |n| {
-        fs::create_dir(&folders[n]).map_err(|source| unwritable(&folders[n], source))?;
-        let mut pending = read(&files[n], Assembler::brief(&folders[n]), read_bytes)?;
+        let mut pending = read(&files[n], Assembler::brief(folder), read_bytes)?;
         pending.import.run.rest()?;
         Ok(pending)
     })?;
@@ -285,13 +272,11 @@ fn into_folder(
     let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
     let parts = on_all_cores(files.len(), |n| {
         let taken = pending[n].lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(taken.expect("each number comes once").finish(shifts[n])?)
+        Ok(taken.expect("each number comes once").open(shifts[n])?)
     })?;
-    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let (runs, parts): (Vec<Run>, Vec<Imported>) =
+        parts.into_iter().map(|TemporaryRun { run, imported }| (run, imported)).unzip();
     marey_store::merge(&runs, folder)?;
-    for folder in &folders {
-        fs::remove_dir_all(folder).map_err(|source| unwritable(folder, source))?;
-    }
     Ok(Imported {
         events: parts.iter().map(|part| part.events).sum(),
         files: parts.into_iter().flat_map(|part| part.files).collect(),
@@ -342,14 +327,26 @@ fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Resul
 }
 
 impl Pending {
-    fn finish(self, shift_nanos: Option<i64>) -> Result<Imported, StoreError> {
+    /// Makes the folder a run.
+    fn finish(self) -> Result<Imported, StoreError> {
+        let (run, file) = self.split();
+        Ok(Imported { events: run.finish(None)?.events, files: vec![file] })
+    }
+
+    /// Opens a brief run, with this much added to all times.
+    fn open(self, shift_nanos: Option<i64>) -> Result<TemporaryRun, StoreError> {
+        let (run, file) = self.split();
+        let (run, assembled) = run.open(shift_nanos, &file.path)?;
+        let file = ImportedFile { alignment_nanos: shift_nanos, ..file };
+        Ok(TemporaryRun { run, imported: Imported { events: assembled.events, files: vec![file] } })
+    }
+
+    fn split(self) -> (Assembler, ImportedFile) {
         let Self { import, path, format } = self;
         let warnings = import.warnings.into_iter();
         let warnings = warnings.map(|(loss, (first, count))| ImportWarning { loss, count, first });
         let warnings = warnings.collect();
-        let events = import.run.finish(shift_nanos)?.events;
-        let file = ImportedFile { path, format, alignment_nanos: shift_nanos, warnings };
-        Ok(Imported { events, files: vec![file] })
+        (import.run, ImportedFile { path, format, alignment_nanos: None, warnings })
     }
 }
 

@@ -40,4 +40,5 @@ pub mod run;
 pub mod sketch;
 pub mod spool;
 pub mod table;
+pub mod varint;
 pub mod wall;

@@ -15,9 +15,8 @@ use marey_model::table::{Column, Table, Target};
 
 use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
-use crate::parts::{self, LazyPart, Parts};
+use crate::parts::{self, LazyPart, Lifetime, Parts};
 use crate::read::Batches;
-use crate::write::Lifetime;
 use crate::{Manifest, Part, Run, StoreError};
 
 /// Makes one run of several in a folder, which is none before. What was not collected of them is not

@@ -10,16 +10,30 @@ use arrow::datatypes::Int64Type;
 use marey_model::table::Table;
 
 use crate::row::Row;
-use crate::write::Lifetime;
+use crate::write::Scratch;
 use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
+
+/// How long what is written must last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// It is on the disk when it is finished: nobody can make it again.
+    Durable,
+    /// What a power cut takes can be made again.
+    Kept,
+    /// It goes with the process: it has no name, and is not compressed, which takes longer than it saves.
+    Brief,
+}
 
 /// The parts that are written in a collection or an import.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    /// The folder of the run; if it is brief, where files are made.
     pub(crate) run: PathBuf,
     /// The next free number of a part.
     next: Arc<AtomicU32>,
     lifetime: Lifetime,
+    /// Files of brief parts that nobody writes to.
+    free: Vec<Scratch>,
     /// Each with the process that its rows are of, if they are of one.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
 }
@@ -28,13 +42,33 @@ impl Parts {
     /// Of a run in which numbers are free from `next` on.
     pub(crate) fn new(run: &Path, next: u32, lifetime: Lifetime) -> Self {
         let next = Arc::new(AtomicU32::new(next));
-        Self { run: run.to_owned(), next, lifetime, written: Vec::new() }
+        let (free, written) = (Vec::new(), Vec::new());
+        Self { run: run.to_owned(), next, lifetime, free, written }
     }
 
     /// Others of the same run, for another thread.
     pub(crate) fn beside(&self) -> Self {
         let Self { run, next, lifetime, .. } = self;
-        Self { run: run.clone(), next: Arc::clone(next), lifetime: *lifetime, written: Vec::new() }
+        let (run, next) = (run.clone(), Arc::clone(next));
+        Self { run, next, lifetime: *lifetime, free: Vec::new(), written: Vec::new() }
+    }
+
+    /// Begins a part, of which the first rows are so many.
+    fn begin(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if self.lifetime != Lifetime::Brief {
+            return PartWriter::create(&self.run, table, number);
+        }
+        let scratch = self.free.pop().map_or_else(|| Scratch::new(&self.run), Ok)?;
+        PartWriter::append(scratch, &self.run, table, number, rows)
+    }
+
+    fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
+        let is_durable = self.lifetime == Lifetime::Durable;
+        let part = if is_durable { writer.finish()? } else { writer.end()? };
+        self.free.extend(part.behind());
+        self.written.push((part, process));
+        Ok(())
     }
 
     /// The next free number.
@@ -74,20 +108,14 @@ impl LazyPart {
         }
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => {
-                let number = parts.next.fetch_add(1, Ordering::Relaxed);
-                none.insert(PartWriter::create_for(parts.lifetime, &parts.run, self.table, number)?)
-            }
+            none => none.insert(parts.begin(self.table, batch.num_rows())?),
         };
         writer.write(&batch)
     }
 
     /// Ends the part, if it has rows.
     pub(crate) fn finish(self, process: Option<u32>, parts: &mut Parts) -> Result<(), StoreError> {
-        if let Some(writer) = self.writer {
-            parts.written.push((writer.finish()?, process));
-        }
-        Ok(())
+        self.writer.map_or(Ok(()), |writer| parts.end(writer, process))
     }
 }
 
@@ -140,7 +168,7 @@ impl<R: Row> RowPart<R> {
 }
 
 /// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit.
-const BATCH_ROWS: usize = 1 << 14;
+const BATCH_ROWS: usize = 1 << 12;
 const BATCH_BYTES: usize = 8 << 20;
 
 /// The columns with something added to every moment.

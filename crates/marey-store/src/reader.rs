@@ -6,15 +6,16 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
-use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use marey_model::args::fill;
 use marey_model::context::NodeKind;
+use marey_model::spool::Malformed;
 use marey_model::table::Table;
 use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
+use marey_model::varint::Fields;
 
 use crate::read::Batches;
 use crate::row::{Args, Field, Row, Span};
@@ -38,9 +39,6 @@ impl Window {
         (self.from_nanos, self.until_nanos) == (i64::MIN, i64::MAX)
     }
 }
-
-/// Spans that are read back at a time.
-const BATCH_ROWS: usize = 4096;
 
 impl Default for Window {
     /// All of it.
@@ -236,11 +234,9 @@ impl ByThread {
         mut each: impl FnMut(&Span) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut failed = Ok(());
-        let ended = self.sorter.finish(BATCH_ROWS, |rows| {
-            for row in rows {
-                if failed.is_ok() {
-                    failed = each(&row.span);
-                }
+        let ended = self.sorter.for_each(|row| {
+            if failed.is_ok() {
+                failed = each(&row.span);
             }
             Ok(())
         });
@@ -262,7 +258,7 @@ impl Sortable for ByThreadSpan {
         Field::put(&self.depth, out);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         Ok(Self { span: Row::take(input)?, depth: Field::take(input)? })
     }
 }

@@ -13,7 +13,7 @@ use marey_model::table::Table;
 use crate::manifest::PartEntry;
 use crate::pack::{self, Pack};
 use crate::part::{Part, Source};
-use crate::{Found, Manifest, StoreError, read};
+use crate::{Found, Manifest, StoreError, WrittenPart, read};
 
 /// A run with more parts does not keep their files open, of which a process may have a thousand.
 const MAX_OPEN_FILES: usize = 256;
@@ -69,6 +69,19 @@ impl Run {
         let manifest = pack.manifest()?;
         let parts = open_parts(&manifest, |entry| pack.part(entry))?;
         Ok(Self::new(path, manifest, parts, true))
+    }
+
+    /// Of parts that have no names, as long as it is open.
+    pub(crate) fn of_parts<'a>(
+        path: &Path,
+        manifest: Manifest,
+        written: impl Iterator<Item = &'a WrittenPart>,
+    ) -> Self {
+        let mut parts: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+        for part in written {
+            parts.entry(part.table().name.to_owned()).or_default().push(part.open());
+        }
+        Self::new(path, manifest, parts, false)
     }
 
     fn new(

@@ -9,6 +9,9 @@ use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use marey_model::spool::Malformed;
+use marey_model::varint::Fields;
+
 use crate::StoreError;
 
 /// A row that can be sorted, and wait as bytes.
@@ -20,7 +23,13 @@ pub(crate) trait Sortable: Sized {
     /// Appends its bytes.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads a row back.
-    fn take(input: &mut impl Read) -> io::Result<Self>;
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
+}
+
+/// A row of these bytes.
+fn row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
+    R::take(&mut Fields(bytes))
+        .map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed))
 }
 
 /// Rows in memory take so many bytes before they go to the file.
@@ -42,8 +51,8 @@ pub(crate) struct Sorter<R: Sortable> {
     spilled: Option<Spilled>,
 }
 
-/// Where a row is among the bytes. What comes first of equals does so in memory, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a row is among the bytes.
+#[derive(Clone, Copy, Debug)]
 struct Place<K> {
     key: K,
     start: u32,
@@ -101,8 +110,13 @@ impl<R: Sortable> Sorter<R> {
         StoreError::io("sort rows in", &self.folder)(source)
     }
 
+    /// Files have their rows in a few stretches that are sorted already, which this sort finds.
+    fn sort(&mut self) {
+        self.places.sort_by_key(|place| place.key);
+    }
+
     fn spill(&mut self) -> io::Result<()> {
-        self.places.sort_unstable();
+        self.sort();
         let spilled = match &mut self.spilled {
             Some(spilled) => spilled,
             none => none
@@ -116,36 +130,43 @@ impl<R: Sortable> Sorter<R> {
 
     /// Gives all rows to `each`, in order and so many at a time; it may take what it likes out of them.
     pub(crate) fn finish(
-        mut self,
+        self,
         batch_rows: usize,
         mut each: impl FnMut(&mut [R]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        let mut rows = Vec::with_capacity(batch_rows.min(self.places.len()));
+        self.for_each(|row| {
+            rows.push(row);
+            if rows.len() < batch_rows {
+                return Ok(());
+            }
+            each(&mut rows)?;
+            rows.clear();
+            Ok(())
+        })?;
+        if rows.is_empty() { Ok(()) } else { each(&mut rows) }
+    }
+
+    /// Gives all rows to `each`, in order.
+    pub(crate) fn for_each(
+        mut self,
+        mut each: impl FnMut(R) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let folder = mem::take(&mut self.folder);
         let error = |source| StoreError::io("sort rows in", &folder)(source);
-        let mut rows = Vec::with_capacity(batch_rows.min(self.places.len()));
         if self.spilled.is_none() {
-            self.places.sort_unstable();
-            for places in self.places.chunks(batch_rows) {
-                rows.clear();
-                for place in places {
-                    rows.push(R::take(&mut place.of(&self.bytes)).map_err(error)?);
-                }
-                each(&mut rows)?;
-            }
-            return Ok(());
+            self.sort();
+            let mut rows = self.places.iter().map(|place| row(place.of(&self.bytes)));
+            return rows.try_for_each(|row| each(row.map_err(error)?));
         }
         self.spill().map_err(error)?;
         let Self { spilled, .. } = self;
         let Some(spilled) = spilled else { return Ok(()) };
         let mut merge = spilled.merge().map_err(error)?;
-        loop {
-            rows.clear();
-            merge.next_rows(batch_rows, &mut rows).map_err(error)?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            each(&mut rows)?;
+        while let Some(row) = merge.next().map_err(error)? {
+            each(row)?;
         }
+        Ok(())
     }
 }
 
@@ -161,8 +182,10 @@ impl Spilled {
         let count = rows.len() as u64;
         let mut file = BufWriter::with_capacity(READ_BYTES, &mut self.file);
         for row in rows {
+            let len = (row.len() as u32).to_le_bytes();
+            file.write_all(&len)?;
             file.write_all(row)?;
-            end += row.len() as u64;
+            end += (len.len() + row.len()) as u64;
         }
         file.flush()?;
         drop(file);
@@ -174,8 +197,9 @@ impl Spilled {
         let mut start = 0;
         let mut heads = BinaryHeap::with_capacity(self.chunks.len());
         for (number, &(end, rows)) in self.chunks.iter().enumerate() {
+            let slice = Slice { file: &self.file, start, end };
             let input =
-                BufReader::with_capacity(READ_BYTES, Slice { file: &self.file, start, end });
+                Rows { input: BufReader::with_capacity(READ_BYTES, slice), bytes: Vec::new() };
             heads.extend(Head::first(number, input, rows)?.map(Reverse));
             start = end;
         }
@@ -189,18 +213,13 @@ struct Merge<'a, R> {
 }
 
 impl<R: Sortable> Merge<'_, R> {
-    /// Appends the next rows.
-    fn next_rows(&mut self, most: usize, rows: &mut Vec<R>) -> io::Result<()> {
-        while rows.len() < most
-            && let Some(mut least) = self.heads.peek_mut()
-        {
-            // Chunks hardly overlap, so the one in front mostly stays there, and the heap as it is.
-            match least.0.advance()? {
-                Some(row) => rows.push(row),
-                None => rows.push(PeekMut::pop(least).0.row),
-            }
-        }
-        Ok(())
+    fn next(&mut self) -> io::Result<Option<R>> {
+        let Some(mut least) = self.heads.peek_mut() else { return Ok(None) };
+        // Chunks hardly overlap, so the one in front mostly stays there, and the heap as it is.
+        Ok(Some(match least.0.advance()? {
+            Some(row) => row,
+            None => PeekMut::pop(least).0.row,
+        }))
     }
 }
 
@@ -208,25 +227,38 @@ impl<R: Sortable> Merge<'_, R> {
 struct Head<'a, R> {
     row: R,
     number: usize,
-    input: BufReader<Slice<'a>>,
+    input: Rows<'a>,
     rows_left: u64,
 }
 
+/// The rows of a chunk, each with its length before it.
+struct Rows<'a> {
+    input: BufReader<Slice<'a>>,
+    /// The last one.
+    bytes: Vec<u8>,
+}
+
+impl Rows<'_> {
+    fn next<R: Sortable>(&mut self) -> io::Result<R> {
+        let mut len = [0; 4];
+        self.input.read_exact(&mut len)?;
+        self.bytes.resize(u32::from_le_bytes(len) as usize, 0);
+        self.input.read_exact(&mut self.bytes)?;
+        row(&self.bytes)
+    }
+}
+
 impl<'a, R: Sortable> Head<'a, R> {
-    fn first(
-        number: usize,
-        mut input: BufReader<Slice<'a>>,
-        rows: u64,
-    ) -> io::Result<Option<Self>> {
+    fn first(number: usize, mut input: Rows<'a>, rows: u64) -> io::Result<Option<Self>> {
         let Some(rows_left) = rows.checked_sub(1) else { return Ok(None) };
-        Ok(Some(Self { row: R::take(&mut input)?, number, input, rows_left }))
+        Ok(Some(Self { row: input.next()?, number, input, rows_left }))
     }
 
     /// Goes on to the next row and gives the last one back; `None` if it is the chunk's last.
     fn advance(&mut self) -> io::Result<Option<R>> {
         let Some(rows_left) = self.rows_left.checked_sub(1) else { return Ok(None) };
         self.rows_left = rows_left;
-        let next = R::take(&mut self.input)?;
+        let next = self.input.next()?;
         Ok(Some(mem::replace(&mut self.row, next)))
     }
 
@@ -296,10 +328,9 @@ mod tests {
             out.extend_from_slice(&self.1.to_le_bytes());
         }
 
-        fn take(input: &mut impl Read) -> io::Result<Self> {
-            let (mut time, mut order) = ([0; 8], [0; 4]);
-            input.read_exact(&mut time)?;
-            input.read_exact(&mut order)?;
+        fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+            let time = *input.0.first_chunk().ok_or(Malformed::Short)?;
+            let order = *input.0.last_chunk().ok_or(Malformed::Short)?;
             Ok(Self(i64::from_le_bytes(time), u32::from_le_bytes(order)))
         }
     }

@@ -1,9 +1,10 @@
 //! Writing the parts of tables.
 
-use std::fs::{self, Permissions};
-use std::io::BufWriter;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use marey_model::table::stored::SCHEMA_VERSION;
@@ -17,6 +18,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 use tempfile::{NamedTempFile, TempPath};
 
+use crate::part::{Part, Source};
 use crate::{StoreError, arrow_schema};
 
 /// Rows of a row group: few enough that a window of a hundredth of a run skips nearly all of them.
@@ -40,51 +42,110 @@ pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, St
         .map_err(StoreError::io("create a file in", folder))
 }
 
-/// How long what is written must last.
+/// How a part is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    /// It is on the disk when it is finished: nobody can make it again.
-    Durable,
-    /// What a power cut takes can be made again.
-    Kept,
-    /// It goes with the process, and is not packed: that takes longer than it saves.
-    Brief,
+enum Packing {
+    /// To take little room: with dictionaries, and compressed.
+    Compressed,
+    /// To be written fast.
+    Differences,
+    /// To be written at once: what makes differences takes a megabyte a column.
+    Plain,
 }
 
-/// Writes one part: zstd-compressed Parquet with statistics, sorted as its table is declared.
+/// From so many rows on, that megabyte is worth it.
+const MANY_ROWS: usize = 4096;
+
+/// A file without a name for parts, one after the other.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    file: Arc<File>,
+    len_bytes: u64,
+}
+
+impl Scratch {
+    pub(crate) fn new(folder: &Path) -> Result<Self, StoreError> {
+        let file = tempfile::tempfile_in(folder);
+        let file = file.map_err(StoreError::io("create a file in", folder))?;
+        Ok(Self { file: Arc::new(file), len_bytes: 0 })
+    }
+}
+
+/// Where a part is written.
+#[derive(Debug)]
+enum Place {
+    /// A file of its own, which has a hidden name.
+    Hidden(TempPath),
+    /// A file without a name, from here on.
+    Scratch { start: u64 },
+}
+
+/// A file that is written where its last part ended.
+struct Out(Arc<File>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes one part: Parquet with statistics, sorted as its table is declared.
 pub struct PartWriter {
     table: &'static Table,
     name: String,
     rows: u64,
-    path: TempPath,
-    writer: ArrowWriter<BufWriter<fs::File>>,
-    lifetime: Lifetime,
+    /// What it is written to, for messages.
+    path: PathBuf,
+    place: Place,
+    writer: ArrowWriter<BufWriter<Out>>,
 }
 
 impl PartWriter {
-    /// Begins a part of a table under a hidden name. The number must not be in use.
+    /// Begins a part of a table under a hidden name, compressed with zstd. The number must not be in
+    /// use.
     pub fn create(run: &Path, table: &'static Table, number: u32) -> Result<Self, StoreError> {
-        Self::create_for(Lifetime::Durable, run, table, number)
-    }
-
-    pub(crate) fn create_for(
-        lifetime: Lifetime,
-        run: &Path,
-        table: &'static Table,
-        number: u32,
-    ) -> Result<Self, StoreError> {
         let folder = run.join("tables").join(table.name);
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let (file, path) = hidden_file(&folder, &format!("part-{number}"))?.into_parts();
+        let out = Out(Arc::new(file));
+        Self::new(table, number, path.to_path_buf(), Place::Hidden(path), out, Packing::Compressed)
+    }
+
+    /// Begins a part of a table in a file of this folder that nobody else writes to meanwhile. Its first
+    /// rows are so many.
+    pub(crate) fn append(
+        scratch: Scratch,
+        folder: &Path,
+        table: &'static Table,
+        number: u32,
+        first_rows: usize,
+    ) -> Result<Self, StoreError> {
+        let Scratch { file, len_bytes: start } = scratch;
+        let packing = if first_rows < MANY_ROWS { Packing::Plain } else { Packing::Differences };
+        Self::new(table, number, folder.to_owned(), Place::Scratch { start }, Out(file), packing)
+    }
+
+    fn new(
+        table: &'static Table,
+        number: u32,
+        path: PathBuf,
+        place: Place,
+        out: Out,
+        packing: Packing,
+    ) -> Result<Self, StoreError> {
         // Arrow's own copy of the schema would say the same again, in two kilobytes a part.
         let options = ArrowWriterOptions::new()
-            .with_properties(properties(table, lifetime != Lifetime::Brief))
+            .with_properties(properties(table, packing))
             .with_skip_arrow_metadata(true);
         let writer =
-            ArrowWriter::try_new_with_options(BufWriter::new(file), arrow_schema(table), options)
+            ArrowWriter::try_new_with_options(BufWriter::new(out), arrow_schema(table), options)
                 .map_err(|error| write_error(&path, error))?;
         let name = part_name(table.name, number);
-        Ok(Self { table, name, rows: 0, path, writer, lifetime })
+        Ok(Self { table, name, rows: 0, path, place, writer })
     }
 
     /// Appends rows, which have the table's schema and its order.
@@ -94,16 +155,22 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Ends the part. It gets its name when a manifest that lists it is
+    /// Ends the part, and has it on the disk. It gets its name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
-        let Self { table, name, rows, path, mut writer, lifetime } = self;
+        let path = self.path.clone();
+        let part = self.end()?;
+        part.file.sync_all().map_err(StoreError::io("write", &path))?;
+        Ok(part)
+    }
+
+    /// Ends the part, and does not wait for the disk.
+    pub(crate) fn end(self) -> Result<WrittenPart, StoreError> {
+        let Self { table, name, rows, path, place, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
-        if lifetime == Lifetime::Durable {
-            writer.inner().get_ref().sync_all().map_err(StoreError::io("write", &path))?;
-        }
         let len_bytes = writer.bytes_written() as u64;
-        Ok(WrittenPart { table, name, rows, len_bytes, path })
+        let file = Arc::clone(&writer.inner().get_ref().0);
+        Ok(WrittenPart { table, name, rows, len_bytes, file, place })
     }
 }
 
@@ -114,7 +181,8 @@ pub struct WrittenPart {
     name: String,
     rows: u64,
     len_bytes: u64,
-    path: TempPath,
+    file: Arc<File>,
+    place: Place,
 }
 
 impl WrittenPart {
@@ -138,9 +206,24 @@ impl WrittenPart {
         self.len_bytes
     }
 
+    /// What is behind it in a file for several parts: room for others.
+    pub(crate) fn behind(&self) -> Option<Scratch> {
+        let Place::Scratch { start } = self.place else { return None };
+        Some(Scratch { file: Arc::clone(&self.file), len_bytes: start + self.len_bytes })
+    }
+
+    /// Opens it as it is, without a name.
+    pub(crate) fn open(&self) -> Part {
+        let start = if let Place::Scratch { start } = self.place { start } else { 0 };
+        let source = Source::Open(Arc::clone(&self.file), start);
+        Part { name: self.name.clone(), rows: self.rows, len_bytes: self.len_bytes, source }
+    }
+
+    /// Gives it its name, if it has a file of its own.
     pub(crate) fn publish(self, run: &Path) -> Result<(), StoreError> {
+        let Place::Hidden(hidden) = self.place else { return Ok(()) };
         let path = run.join(&self.name);
-        self.path.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))
+        hidden.persist(&path).map_err(|error| StoreError::io("create", &path)(error.error))
     }
 }
 
@@ -148,18 +231,26 @@ fn write_error(path: &Path, error: ParquetError) -> StoreError {
     StoreError::io("write", path)(error.into())
 }
 
-fn properties(table: &Table, is_packed: bool) -> WriterProperties {
-    let zstd = ZstdLevel::try_new(1).expect("1 is a level of zstd");
-    let compression = if is_packed { Compression::ZSTD(zstd) } else { Compression::UNCOMPRESSED };
+fn properties(table: &Table, packing: Packing) -> WriterProperties {
+    let compression = match packing {
+        Packing::Compressed => {
+            Compression::ZSTD(ZstdLevel::try_new(1).expect("1 is a level of zstd"))
+        }
+        Packing::Differences | Packing::Plain => Compression::UNCOMPRESSED,
+    };
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("marey ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(compression)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_dictionary_page_size_limit(MAX_DICTIONARY_BYTES)
+        .set_dictionary_enabled(packing != Packing::Plain)
         .set_key_value_metadata(Some(key_values(table)));
-    for column in table.columns {
-        let is_key = table.sorted_by == Some(column.name);
-        properties = encode(properties, column.name, column.kind, is_packed && !is_key);
+    if packing != Packing::Plain {
+        for column in table.columns {
+            let is_key = table.sorted_by == Some(column.name);
+            let may_have_dictionary = packing == Packing::Compressed && !is_key;
+            properties = encode(properties, column.name, column.kind, may_have_dictionary);
+        }
     }
     properties.set_sorting_columns(sorting(table)).build()
 }

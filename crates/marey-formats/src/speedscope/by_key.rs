@@ -1,10 +1,11 @@
 //! Rows that come mixed, by what they are of: a profile is written at once.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Cursor, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use marey_model::varint::Fields;
 use marey_store::row::Row;
 use tempfile::SpooledTempFile;
 
@@ -68,15 +69,18 @@ impl<K: Ord, R: Row> ByKey<K, R> {
         for (key, Waiting { blocks, bytes }) in waiting {
             let in_file = blocks.into_iter().map(|block| read(&mut file, &block));
             let mut blocks = in_file.chain([Ok(bytes)]);
-            let mut block = Cursor::new(Vec::new());
+            let (mut block, mut at) = (Vec::new(), 0);
             let next = || {
-                while block.position() == block.get_ref().len() as u64 {
+                while at == block.len() {
                     match blocks.next()? {
-                        Ok(bytes) => block = Cursor::new(bytes),
+                        Ok(bytes) => (block, at) = (bytes, 0),
                         Err(error) => return Some(Err(error)),
                     }
                 }
-                Some(R::take(&mut block))
+                let mut fields = Fields(&block[at..]);
+                let row = R::take(&mut fields);
+                at = block.len() - fields.0.len();
+                Some(row.map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed)))
             };
             each(key, &mut std::iter::from_fn(next))?;
         }
@@ -97,7 +101,7 @@ mod tests {
     use marey_model::metric::MetricValue;
     use marey_store::row::{Args, Sample};
 
-    /// A row of 80 kB.
+    /// A row of 100 kB.
     fn row(number: i64) -> Sample {
         Sample {
             process_id: 1,

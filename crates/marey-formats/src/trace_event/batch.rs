@@ -4,6 +4,7 @@
 use std::mem;
 
 use super::event::{Event, Members, Pieces};
+use super::lexer::Stop;
 
 /// Bytes of a file, and what they are.
 #[derive(Debug, Default)]
@@ -40,6 +41,31 @@ impl Batch {
         self.items.clear();
         self.members.truncate(Members::default().lens());
         mem::take(&mut self.bytes)
+    }
+
+    /// Adds the event that begins here, so far into the bytes; its length.
+    pub(super) fn find_event(&mut self, bytes: &[u8], start: usize) -> Result<usize, Stop> {
+        // In its place from the start: it is too large to be moved about.
+        let item = Item::Event(Found { start, len: 0, pieces: Pieces::default() });
+        let Item::Event(found) = self.items.push_mut(item) else { unreachable!("it is an event") };
+        let end = found.pieces.find(bytes, &mut self.members);
+        match end {
+            Ok(len) => found.len = len,
+            Err(_) => drop(self.items.pop()),
+        }
+        end
+    }
+
+    /// What is text from the first event on, and where that begins: looked at once, not event by event.
+    pub(super) fn text(&self) -> (&str, usize) {
+        let is_event =
+            |item: &Item| if let Item::Event(found) = item { Some(found.start) } else { None };
+        let start = self.items.iter().find_map(is_event).unwrap_or(self.bytes.len());
+        let bytes = &self.bytes[start..];
+        // A character may be cut at the end, behind the last event.
+        let text = std::str::from_utf8(bytes)
+            .or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]));
+        (text.unwrap_or_default(), start)
     }
 
     /// The bytes of an event.

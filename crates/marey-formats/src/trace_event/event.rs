@@ -10,22 +10,72 @@ use super::text::{repaired, unescaped};
 /// The pieces of an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pieces {
-    phase: Piece,
-    name: Piece,
-    category: Piece,
-    time: Piece,
-    duration: Piece,
-    process: Piece,
-    thread: Piece,
-    id: Piece,
-    id2: Piece,
-    scope: Piece,
-    instant_scope: Piece,
-    binding: Piece,
+    /// The values of its usual members, by [`Role`].
+    usual: [Piece; Role::COUNT],
     /// Which of the members are its own, from and to.
     members: [Lens; 2],
     has_escapes: bool,
     is_irregular: bool,
+}
+
+/// What a usual member of an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Phase,
+    Name,
+    Category,
+    Time,
+    Duration,
+    Process,
+    Thread,
+    Id,
+    Id2,
+    Scope,
+    InstantScope,
+    Binding,
+    Args,
+}
+
+impl Role {
+    /// Those of which an event has the value itself.
+    const COUNT: usize = Self::Args as usize;
+
+    /// By the key.
+    fn of(key: &[u8]) -> Option<Self> {
+        Some(match key {
+            b"ph" => Self::Phase,
+            b"name" => Self::Name,
+            b"cat" => Self::Category,
+            b"ts" => Self::Time,
+            b"dur" => Self::Duration,
+            b"pid" => Self::Process,
+            b"tid" => Self::Thread,
+            b"id" => Self::Id,
+            b"id2" => Self::Id2,
+            b"scope" => Self::Scope,
+            b"s" => Self::InstantScope,
+            b"bp" => Self::Binding,
+            b"args" => Self::Args,
+            _ => return None,
+        })
+    }
+
+    /// The same by the first bytes behind a quote, for keys that most events have; with its length.
+    #[inline]
+    fn at_start(bytes: [u8; 8]) -> Option<(Self, usize)> {
+        Some(match bytes {
+            [b'p', b'h', b'"', ..] => (Self::Phase, 2),
+            [b't', b's', b'"', ..] => (Self::Time, 2),
+            [b'i', b'd', b'"', ..] => (Self::Id, 2),
+            [b'c', b'a', b't', b'"', ..] => (Self::Category, 3),
+            [b'p', b'i', b'd', b'"', ..] => (Self::Process, 3),
+            [b't', b'i', b'd', b'"', ..] => (Self::Thread, 3),
+            [b'd', b'u', b'r', b'"', ..] => (Self::Duration, 3),
+            [b'n', b'a', b'm', b'e', b'"', ..] => (Self::Name, 4),
+            [b'a', b'r', b'g', b's', b'"', ..] => (Self::Args, 4),
+            _ => return None,
+        })
+    }
 }
 
 /// The arguments of events, and what else stands beside the usual members of them.
@@ -65,20 +115,19 @@ pub(super) struct Event<'a> {
 }
 
 impl Pieces {
-    /// Finds the pieces of the event that begins here, and its length; its members join others.
-    pub(super) fn find(bytes: &[u8], members: &mut Members) -> Result<(usize, Self), Stop> {
+    /// Finds the pieces of the event that begins here, and gives its length; its members join others.
+    pub(super) fn find(&mut self, bytes: &[u8], members: &mut Members) -> Result<usize, Stop> {
         let before = members.lens();
         let mut lexer = Lexer::new(bytes);
-        let mut pieces = Self::default();
-        let found = pieces.find_all(&mut lexer, members, before);
+        let found = self.find_all(&mut lexer, members, before);
         if let Err(stop) = found {
             members.truncate(before);
             return Err(stop);
         }
-        pieces.members = [before, members.lens()];
-        pieces.has_escapes = lexer.has_escapes;
-        pieces.is_irregular = lexer.is_irregular;
-        Ok((lexer.at(), pieces))
+        self.members = [before, members.lens()];
+        self.has_escapes = lexer.has_escapes;
+        self.is_irregular = lexer.is_irregular;
+        Ok(lexer.at())
     }
 
     fn find_all(
@@ -87,36 +136,33 @@ impl Pieces {
         members: &mut Members,
         before: Lens,
     ) -> Result<(), Stop> {
-        lexer.object(|lexer, key| {
-            let place = match lexer.bytes_of(key) {
-                b"ph" => &mut self.phase,
-                b"name" => &mut self.name,
-                b"cat" => &mut self.category,
-                b"ts" => &mut self.time,
-                b"dur" => &mut self.duration,
-                b"pid" => &mut self.process,
-                b"tid" => &mut self.thread,
-                b"id" => &mut self.id,
-                b"id2" => &mut self.id2,
-                b"scope" => &mut self.scope,
-                b"s" => &mut self.instant_scope,
-                b"bp" => &mut self.binding,
-                b"args" if lexer.peek()? == b'{' => {
+        lexer.object_by(|lexer| {
+            let (role, key) = match lexer.key_at_start(Role::at_start)? {
+                Some((role, key)) => (Some(role), key),
+                None => {
+                    let key = lexer.key()?;
+                    (Role::of(lexer.bytes_of(key)), key)
+                }
+            };
+            match role {
+                Some(Role::Args) if lexer.peek()? == b'{' => {
                     members.args.truncate(before.args as usize); // the last ones count
-                    return lexer.object(|lexer, key| {
+                    lexer.object(|lexer, key| {
                         let value = lexer.value()?;
                         members.args.push(Member { key, value });
                         Ok(())
-                    });
+                    })
                 }
-                _ => {
+                Some(Role::Args) | None => {
                     let value = lexer.value()?;
                     members.others.push(Member { key, value });
-                    return Ok(());
+                    Ok(())
                 }
-            };
-            *place = lexer.value()?;
-            Ok(())
+                Some(role) => {
+                    self.usual[role as usize] = lexer.value()?;
+                    Ok(())
+                }
+            }
         })
     }
 
@@ -137,63 +183,63 @@ impl Pieces {
 impl<'a> Event<'a> {
     /// The letter that says what kind of event it is.
     pub(super) fn phase(&self) -> Option<u8> {
-        match self.pieces.phase.of(self.text).as_bytes() {
+        match self.piece(Role::Phase).of(self.text).as_bytes() {
             [b'"', letter, b'"'] => Some(*letter),
             _ => None,
         }
     }
 
     pub(super) fn name(&self) -> Cow<'a, str> {
-        self.said(self.pieces.name).unwrap_or_default()
+        self.said(Role::Name).unwrap_or_default()
     }
 
     pub(super) fn category(&self) -> Option<Cow<'a, str>> {
-        self.said(self.pieces.category)
+        self.said(Role::Category)
     }
 
     /// When it begins, as JSON.
     pub(super) fn time(&self) -> &'a str {
-        self.pieces.time.of(self.text)
+        self.piece(Role::Time).of(self.text)
     }
 
     /// How long it lasts, as JSON; empty, if it does not say.
     pub(super) fn duration(&self) -> &'a str {
-        self.pieces.duration.of(self.text)
+        self.piece(Role::Duration).of(self.text)
     }
 
     /// Its process, as JSON; empty, if it does not say.
     pub(super) fn process(&self) -> &'a str {
-        self.pieces.process.of(self.text)
+        self.piece(Role::Process).of(self.text)
     }
 
     /// Its thread, as JSON; empty, if it does not say.
     pub(super) fn thread(&self) -> &'a str {
-        self.pieces.thread.of(self.text)
+        self.piece(Role::Thread).of(self.text)
     }
 
     /// What tells its arrow or its track from others.
     pub(super) fn id(&self) -> Option<Cow<'a, str>> {
-        self.said(self.pieces.id)
+        self.said(Role::Id)
     }
 
     /// The same as an object that says whether it is the process's own.
     pub(super) fn id2(&self) -> Option<&'a str> {
-        let piece = self.pieces.id2;
+        let piece = self.piece(Role::Id2);
         (!piece.is_none()).then(|| piece.of(self.text))
     }
 
     pub(super) fn scope(&self) -> Option<Cow<'a, str>> {
-        self.said(self.pieces.scope)
+        self.said(Role::Scope)
     }
 
     /// What an instant concerns: a letter.
     pub(super) fn instant_scope(&self) -> Option<Cow<'a, str>> {
-        self.said(self.pieces.instant_scope)
+        self.said(Role::InstantScope)
     }
 
     /// Whether an arrow ends in what is around it.
     pub(super) fn is_enclosed(&self) -> bool {
-        self.said(self.pieces.binding).as_deref() == Some("e")
+        self.said(Role::Binding).as_deref() == Some("e")
     }
 
     /// The arguments: keys as they say, values as JSON.
@@ -252,7 +298,12 @@ impl<'a> Event<'a> {
         }
     }
 
-    fn said(&self, piece: Piece) -> Option<Cow<'a, str>> {
+    fn piece(&self, role: Role) -> Piece {
+        self.pieces.usual[role as usize]
+    }
+
+    fn said(&self, role: Role) -> Option<Cow<'a, str>> {
+        let piece = self.piece(role);
         (!piece.is_none()).then(|| self.text_of(piece.of(self.text)))
     }
 

@@ -51,6 +51,9 @@ impl Events {
                 return Ok(());
             }
         }
+        if matches!(phase, b's' | b't' | b'f') && is_launch(event) {
+            return Ok(());
+        }
         let Some(times) = Times::of(event) else {
             import.lose(LossCause::Unreadable, 1, event.offset, "an event without a time");
             return Ok(());
@@ -335,14 +338,6 @@ impl Events {
         import: &mut Import,
     ) -> Result<(), Broken> {
         let category = event.category();
-        let is_launch = category.as_deref().is_some_and(|word| match Category::of(word) {
-            // In files of 2021; others use the word, too.
-            Category::Launch if word == "async" => event.name() == "launch",
-            category => category == Category::Launch,
-        });
-        if is_launch {
-            return Ok(());
-        }
         let Some(id) = event.id() else {
             import.lose(LossCause::Unreadable, 1, event.offset, "a flow without an id");
             return Ok(());
@@ -367,6 +362,15 @@ impl Events {
         import.run.add_flow(&row)?;
         Ok(())
     }
+}
+
+/// Whether an arrow is one from a launch to a device.
+fn is_launch(event: &Event) -> bool {
+    event.category().is_some_and(|word| match Category::of(&word) {
+        // In files of 2021; others use the word, too.
+        Category::Launch if word == "async" => event.name() == "launch",
+        category => category == Category::Launch,
+    })
 }
 
 /// Adds a slice that has ended, or never does.

@@ -151,15 +151,25 @@ impl<'a> Lexer<'a> {
         &mut self,
         mut member: impl FnMut(&mut Self, Piece) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
+        self.object_by(|lexer| {
+            let key = lexer.key()?;
+            member(lexer, key)
+        })
+    }
+
+    /// The same, where `member` goes past the keys, too.
+    #[inline]
+    pub(super) fn object_by(
+        &mut self,
+        mut member: impl FnMut(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         self.expect(b'{', Cause::NoObject)?;
         if self.peek()? == b'}' {
             self.at += 1;
             return Ok(());
         }
         loop {
-            let key = self.text()?;
-            self.expect(b':', Cause::NoColon)?;
-            member(self, key)?;
+            member(self)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b'}' => {
@@ -169,6 +179,32 @@ impl<'a> Lexer<'a> {
                 _ => return Err(self.bad(Cause::NoMember)),
             }
         }
+    }
+
+    /// Goes past a key of an object and its colon.
+    #[inline]
+    pub(super) fn key(&mut self) -> Result<Piece, Stop> {
+        let key = self.text()?;
+        self.expect(b':', Cause::NoColon)?;
+        Ok(key)
+    }
+
+    /// The same if it is one that `known` tells by its first bytes, with its length: looking for its end
+    /// takes longer.
+    #[inline]
+    pub(super) fn key_at_start<T>(
+        &mut self,
+        known: impl Fn([u8; 8]) -> Option<(T, usize)>,
+    ) -> Result<Option<(T, Piece)>, Stop> {
+        if self.peek()? != b'"' {
+            return Ok(None);
+        }
+        let start = self.at + 1;
+        let first = self.bytes.get(start..).and_then(|rest| rest.first_chunk());
+        let Some((key, len)) = first.and_then(|first| known(*first)) else { return Ok(None) };
+        self.at = start + len + 1;
+        self.expect(b':', Cause::NoColon)?;
+        Ok(Some((key, self.piece(start, start + len))))
     }
 
     /// Goes through a list, of which `element` must go past each.

@@ -69,9 +69,16 @@ fn add_all(
     import: &mut Import,
 ) -> Result<(), Broken> {
     for batch in batches {
+        let (text, start) = batch.text();
         for item in &batch.items {
             match item {
-                Item::Event(found) => add(&batch, found, events, import)?,
+                Item::Event(found) => {
+                    let at = found.start - start;
+                    match text.get(at..at + found.len) {
+                        Some(text) => events.add(&batch.event(found, text), import)?,
+                        None => add_odd(&batch, found, events, import)?,
+                    }
+                }
                 Item::Key(key, value) => events.meta.add_key(key, value),
                 Item::Bad { offset, cause } => {
                     import.lose(LossCause::Unreadable, 1, *offset, cause);
@@ -83,7 +90,8 @@ fn add_all(
     Ok(())
 }
 
-fn add(
+/// Adds an event that has something behind or within it that is no text.
+fn add_odd(
     batch: &Batch,
     found: &Found,
     events: &mut Events,
@@ -95,8 +103,9 @@ fn add(
     }
     let (text, offset) = (String::from_utf8_lossy(bytes), batch.offset_of(found));
     let mut members = Members::default();
-    match Pieces::find(text.as_bytes(), &mut members) {
-        Ok((_, pieces)) => events.add(&pieces.event(&text, &members, offset), import)?,
+    let mut pieces = Pieces::default();
+    match pieces.find(text.as_bytes(), &mut members) {
+        Ok(_) => events.add(&pieces.event(&text, &members, offset), import)?,
         Err(_) => import.lose(LossCause::Unreadable, 1, offset, "no UTF-8"),
     }
     Ok(())

@@ -11,26 +11,53 @@ pub(super) fn nanos(json: &str) -> Option<i64> {
 fn usual_micros(json: &str) -> Option<i64> {
     /// So many digits before the point fit, with three more behind it.
     const MAX_DIGITS: usize = 16;
-    if json.is_empty() || json.len() > MAX_DIGITS + ".000".len() {
+    let bytes = json.as_bytes();
+    // The point is among the last four, if there is one.
+    let last = &bytes[bytes.len().saturating_sub(4)..];
+    let behind = last.iter().rev().position(|byte| *byte == b'.');
+    let (whole, fraction) = match behind {
+        Some(behind) => (&bytes[..bytes.len() - behind - 1], &bytes[bytes.len() - behind..]),
+        None => (bytes, &[][..]),
+    };
+    if whole.is_empty() || whole.len() > MAX_DIGITS {
         return None;
     }
-    let (mut value, mut point) = (0_u64, None);
-    for (at, byte) in json.bytes().enumerate() {
-        match byte {
-            b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add((byte - b'0').into()),
-            b'.' if point.is_none() && at > 0 => point = Some(at),
-            _ => return None,
-        }
+    let mut value = digits(whole)?;
+    for at in 0..3 {
+        let digit = fraction.get(at).map_or(Some(0), |byte| digit(*byte))?;
+        value = value.checked_mul(10)?.checked_add(digit)?;
     }
-    let whole = point.unwrap_or(json.len());
-    let scale = match json.len() - whole {
-        0 | 1 => 1000,
-        2 => 100,
-        3 => 10,
-        4 => 1,
-        _ => return None,
-    };
-    if whole > MAX_DIGITS { None } else { value.checked_mul(scale)?.try_into().ok() }
+    value.try_into().ok()
+}
+
+fn digit(byte: u8) -> Option<u64> {
+    byte.is_ascii_digit().then(|| (byte - b'0').into())
+}
+
+/// The number of at most 16 digits, eight at a time.
+fn digits(mut bytes: &[u8]) -> Option<u64> {
+    let mut value = 0;
+    while let Some((eight, rest)) = bytes.split_first_chunk() {
+        value = value * 100_000_000 + eight_digits(u64::from_le_bytes(*eight))?;
+        bytes = rest;
+    }
+    for byte in bytes {
+        value = value * 10 + digit(*byte)?;
+    }
+    Some(value)
+}
+
+/// The number of eight digits, of which the first is in the lowest byte: neighbours are put together,
+/// then these pairs, then those.
+fn eight_digits(digits: u64) -> Option<u64> {
+    let is_digits = digits & 0xf0f0_f0f0_f0f0_f0f0 == 0x3030_3030_3030_3030
+        && digits.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
+            == 0x3030_3030_3030_3030;
+    let ones = digits & 0x0f0f_0f0f_0f0f_0f0f;
+    let twos = (ones.wrapping_mul(10).wrapping_add(ones >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (twos.wrapping_mul(100).wrapping_add(twos >> 16)) & 0x0000_ffff_0000_ffff;
+    let all = (fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xffff_ffff;
+    is_digits.then_some(all)
 }
 
 /// A whole number, also one that is written with a fraction or as a text.

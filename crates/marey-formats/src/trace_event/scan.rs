@@ -4,8 +4,7 @@ use std::io;
 use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use super::batch::{Batch, Found, Item};
-use super::event::Pieces;
+use super::batch::{Batch, Item};
 use super::lexer::{Cause, Lexer, Stop};
 use super::text::{repaired, unescaped};
 use super::window::Window;
@@ -127,10 +126,8 @@ impl<'a> Scan<'a> {
     fn event(&mut self) -> Result<(), Broken> {
         loop {
             let Self { window, batch, .. } = self;
-            match Pieces::find(window.rest(), &mut batch.members) {
-                Ok((len, pieces)) => {
-                    let start = window.at();
-                    batch.items.push(Item::Event(Found { start, len, pieces }));
+            match batch.find_event(window.rest(), window.at()) {
+                Ok(len) => {
                     window.take(len);
                     return Ok(());
                 }

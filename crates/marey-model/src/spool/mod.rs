@@ -40,7 +40,6 @@ mod error;
 mod frame;
 mod numbered;
 mod read;
-pub(crate) mod varint;
 mod write;
 
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};

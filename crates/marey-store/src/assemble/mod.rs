@@ -19,26 +19,27 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
+use marey_model::spool::Malformed;
 use marey_model::table::stored;
+use marey_model::varint::Fields;
 
 pub use self::nest::Slice;
-use self::nest::{Launches, Nested};
+use self::nest::{Launches, Left, Nested, PlaceSums};
 use crate::arg_texts::ArgTexts;
 use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};
-use crate::parts::{self, Parts, RowPart};
+use crate::parts::{self, Lifetime, Parts, RowPart};
 use crate::row::{
     Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample, Span,
+    Metadata, Metric, Row, Sample,
 };
 use crate::sort::{Sortable, Sorter};
-use crate::write::Lifetime;
-use crate::{Manifest, ProcessEntry, StoreError};
+use crate::{Manifest, ProcessEntry, Run, StoreError};
 
-/// Rows that are read back at a time: few enough to stay in a cache.
-const BATCH_ROWS: usize = 1 << 10;
+/// Spans that go to who writes them at a time: few enough to stay in a cache.
+const BATCH_ROWS: usize = 1 << 9;
 
-/// Batches of spans that wait for who sorts them.
+/// Batches of spans that wait for who writes them.
 const MAX_WAITING: usize = 2;
 
 /// Makes a run of the events of foreign files.
@@ -176,7 +177,7 @@ impl<R: Row> Sortable for R {
         Row::put(self, out);
     }
 
-    fn take(input: &mut impl std::io::Read) -> std::io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         Row::take(input)
     }
 }
@@ -190,7 +191,8 @@ impl Assembler {
         Self::of_parts(Parts::new(folder, 0, Lifetime::Kept))
     }
 
-    /// The same for a run that goes with the process: it is written sooner, and takes more room.
+    /// Begins a run that lasts as long as somebody has it open ([`Self::open`]). It is in files without
+    /// names, which are made in `folder`; it is written sooner than others, and takes more room.
     pub fn brief(folder: &Path) -> Self {
         Self::of_parts(Parts::new(folder, 0, Lifetime::Brief))
     }
@@ -389,6 +391,25 @@ impl Assembler {
     /// file with those of other ranks. The run may still be in the system's cache: what it was made of
     /// must not go.
     pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
+        let (assembled, manifest) = self.write(shift_nanos)?;
+        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
+        manifest.publish_as(&self.parts.run, written, false)?;
+        Ok(assembled)
+    }
+
+    /// As [`Self::finish`], for a brief run. It has the path of what it was made of, for messages.
+    pub fn open(
+        mut self,
+        shift_nanos: Option<i64>,
+        path: &Path,
+    ) -> Result<(Run, Assembled), StoreError> {
+        let (assembled, manifest) = self.write(shift_nanos)?;
+        let parts = self.parts.written.iter().map(|(part, _)| part);
+        Ok((Run::of_parts(path, manifest, parts), assembled))
+    }
+
+    /// Writes all tables, and says what they are.
+    fn write(&mut self, shift_nanos: Option<i64>) -> Result<(Assembled, Manifest), StoreError> {
         let shift = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
         let events = self.events();
         self.write_events(shift)?;
@@ -419,30 +440,31 @@ impl Assembler {
         for (part, process) in &self.parts.written {
             manifest.list(part, *process);
         }
-        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
-        manifest.publish_as(&self.parts.run, written, false)?;
-        Ok(assembled)
+        Ok((assembled, manifest))
     }
 
     /// Writes at the same time what needs nothing of the rest: most is for spans.
     fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
         let folder = self.parts.run.clone();
         let others = mem::replace(&mut self.others, Others::new(&folder));
-        let (mut beside_others, mut beside_spans) = (self.parts.beside(), self.parts.beside());
+        let mut beside = self.parts.beside();
+        let spans = self.slices.rows();
         thread::scope(|scope| {
-            let writing = scope.spawn(|| others.write(shift, &mut beside_others));
-            let (closed, spans) = sync_channel(MAX_WAITING);
-            let writing_spans = scope.spawn(|| write_spans(spans, &mut beside_spans));
-            let Nested { steps, sums, launches } = self.nest(shift, closed)?;
+            let (left, batches) = sync_channel(MAX_WAITING);
+            let writing = scope.spawn(|| {
+                let sums = write_spans(batches, spans, &mut beside)?;
+                others.write(shift, &mut beside)?;
+                Ok(sums)
+            });
+            let Nested { late, steps, places, launches } = self.nest(shift, left)?;
             self.write_gpu_activities(&launches, shift)?;
-            sums.write(&mut self.parts)?;
+            write(late, 0, &mut self.parts)?;
             write(steps, 0, &mut self.parts)?;
             self.write_texts()?;
-            writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-            writing_spans.join().unwrap_or_else(|panic| resume_unwind(panic))
+            let sums = writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            self.write_sums(places, sums, shift)
         })?;
-        self.parts.written.extend(beside_others.written);
-        self.parts.written.extend(beside_spans.written);
+        self.parts.written.extend(beside.written);
         Ok(())
     }
 
@@ -458,16 +480,13 @@ impl Assembler {
         let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&folder));
         let mut part = RowPart::new(shift);
         let Self { parts, losses, .. } = self;
-        activities.finish(BATCH_ROWS, |rows| {
-            for row in rows {
-                row.context_id = row.context_id.or_else(|| launches.context(row));
-                if row.context_id.is_none() && row.correlation_id.is_some() {
-                    let cause = LossCause::UnmatchedActivity;
-                    *losses.entry((row.process_id, cause)).or_default() += 1;
-                }
-                part.push(row, parts)?;
+        activities.for_each(|mut row| {
+            row.context_id = row.context_id.or_else(|| launches.context(&row));
+            if row.context_id.is_none() && row.correlation_id.is_some() {
+                let cause = LossCause::UnmatchedActivity;
+                *losses.entry((row.process_id, cause)).or_default() += 1;
             }
-            Ok(())
+            part.push(&row, parts)
         })?;
         part.finish(parts)
     }
@@ -514,19 +533,25 @@ impl Assembler {
     }
 }
 
-/// Sorts and writes spans that come in any order.
-fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), StoreError> {
-    let mut spans = Sorter::new(&parts.run);
-    for batch in batches {
-        batch.iter().try_for_each(|span| spans.push(span))?;
+/// Writes spans as they come, and sums them up, of which there are so many.
+fn write_spans(
+    batches: Receiver<Left>,
+    spans: u64,
+    parts: &mut Parts,
+) -> Result<PlaceSums, StoreError> {
+    let (mut part, mut sums) = (RowPart::new(0), PlaceSums::new(spans));
+    for Left { spans, ended } in batches {
+        ended.iter().for_each(|span| sums.add(span));
+        spans.iter().try_for_each(|span| part.push(span, parts))?;
     }
-    write(spans, 0, parts)
+    part.finish(parts)?;
+    Ok(sums)
 }
 
 /// Writes rows as they are sorted.
 fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
     let mut part = RowPart::new(shift);
-    rows.finish(BATCH_ROWS, |rows| rows.iter().try_for_each(|row| part.push(row, parts)))?;
+    rows.for_each(|row| part.push(&row, parts))?;
     part.finish(parts)
 }
 

@@ -1,23 +1,27 @@
 //! Nesting: from slices of threads to spans in the calling-context tree.
 //!
-//! The slices of a thread come by their start, longer ones first. One is inside another if it lies
+//! Slices come by their start, longer ones first. One is inside another of its thread if it lies
 //! within it; where two overlap and neither holds the other, the earlier one is over for what
 //! follows. So every slice is looked at twice, whatever the file says.
+//!
+//! Spans leave by their start, too, once they are over: so few wait for that, and nobody sorts them
+//! again. Those that the others would have to wait for too long leave later, by themselves.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_model::spool::Malformed;
+use marey_model::varint::Fields;
 
 use super::{Assembler, BATCH_ROWS, NewThread, shifted};
 use crate::StoreError;
 use crate::names::{self, Names};
-use crate::parts::Parts;
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
 use crate::row::{Args, Field, GpuActivity, Span, Step};
 use crate::sort::{Sortable, Sorter};
@@ -26,6 +30,9 @@ use crate::sums::{self, Whose};
 /// Slices inside each other beyond so many lie beside the innermost one. Files that are nested deeper
 /// are not read as trees either.
 const MAX_DEPTH: usize = 10_000;
+
+/// Spans that wait for one that began before them and is not over.
+const MAX_PENDING: usize = 2048;
 
 /// Contexts of samples, times threads, that a flame graph shows at most: a file may name a deep stack
 /// on many threads in a few bytes.
@@ -65,20 +72,13 @@ impl Slice {
     fn end_nanos(&self) -> i64 {
         self.start_nanos.saturating_add(self.duration_nanos)
     }
-
-    /// Whether one that comes after it lies within it. What begins where another ends follows it.
-    fn is_around(&self, other: &Self) -> bool {
-        self.thread_id == other.thread_id
-            && self.end_nanos() >= other.end_nanos()
-            && self.end_nanos() > other.start_nanos
-    }
 }
 
 impl Sortable for Slice {
-    type Key = (u32, i64, Reverse<i64>, u64);
+    type Key = (i64, Reverse<i64>, u64);
 
     fn key(&self) -> Self::Key {
-        (self.thread_id, self.start_nanos, Reverse(self.duration_nanos), self.order)
+        (self.start_nanos, Reverse(self.duration_nanos), self.order)
     }
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -96,13 +96,13 @@ impl Sortable for Slice {
         self.args.put(out);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             thread_id: Field::take(input)?,
             start_nanos: Field::take(input)?,
             duration_nanos: Field::take(input)?,
             order: Field::take(input)?,
-            kind: NodeKind::from_u8(crate::row::byte(input)?),
+            kind: NodeKind::from_u8(input.byte()?),
             name_id: Field::take(input)?,
             step: Field::take(input)?,
             is_open: Field::take(input)?,
@@ -117,39 +117,65 @@ impl Sortable for Slice {
 /// Where things were launched, by process.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    by_correlation: HashMap<(u32, u64), u32>,
+    /// Process, number and context of each call. Numbers mostly grow with time, so sorting them takes
+    /// less than a table of them.
+    by_correlation: Vec<((u32, u64), u32)>,
     by_external: HashMap<(u32, u64), u32>,
 }
 
 impl Launches {
+    fn sort(&mut self) {
+        self.by_correlation.sort_by_key(|call| call.0);
+    }
+
+    /// The context of what launched an activity; of several calls with its number, of the last.
     pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
         let process = activity.process_id;
-        let launch = |ids: &HashMap<_, u32>, id: Option<u64>| ids.get(&(process, id?)).copied();
-        launch(&self.by_correlation, activity.correlation_id)
-            .or_else(|| launch(&self.by_external, activity.external_id))
+        let called = activity.correlation_id.and_then(|correlation| {
+            let number = (process, correlation);
+            let behind = self.by_correlation.partition_point(|call| call.0 <= number);
+            let (last, context) = self.by_correlation[..behind].last()?;
+            (*last == number).then_some(*context)
+        });
+        called.or_else(|| self.by_external.get(&(process, activity.external_id?)).copied())
     }
 }
 
 /// A slice that may have others inside it yet.
 struct Open {
-    slice: Slice,
+    /// How many began before it.
+    number: u64,
+    kind: NodeKind,
+    step: Option<u32>,
+    start_nanos: i64,
+    duration_nanos: i64,
     context: u32,
     place: u32,
     children_nanos: i64,
+    /// Its span, if the others did not wait for it.
+    span: Option<Box<Span>>,
 }
 
-/// The slices of a thread that are open, and what became of the others.
+impl Open {
+    /// Whether a slice of its thread that comes after it lies within it. What begins where another ends
+    /// follows it.
+    fn is_around(&self, slice: &Slice) -> bool {
+        let end_nanos = self.start_nanos.saturating_add(self.duration_nanos);
+        end_nanos >= slice.end_nanos() && end_nanos > slice.start_nanos
+    }
+}
+
+/// The slices that are open, and what became of the others.
 struct Nest<'a> {
     names: &'a mut Names,
     threads: &'a [NewThread],
-    open: Vec<Open>,
-    /// Those that are over, on their way to who sorts them.
-    spans: Vec<Span>,
-    closed: SyncSender<Vec<Span>>,
+    /// Those that are open, by thread.
+    open: Vec<Vec<Open>>,
+    spans: Leaving,
     steps: Sorter<Step>,
     /// By process, the number that its next step has if the file does not say it.
     next_steps: HashMap<u32, u32>,
-    sums: PlaceSums,
+    places: Places,
     launches: Launches,
     /// Operators that activities of devices name.
     wanted: HashSet<(u32, u64)>,
@@ -157,192 +183,308 @@ struct Nest<'a> {
     too_deep: BTreeMap<u32, u64>,
 }
 
-/// Sums by place: a thread and a context.
-#[derive(Debug)]
-struct PlaceSums {
-    ids: HashMap<(u32, u32), u32>,
-    /// Thread, context and name of each.
-    places: Vec<[u32; 3]>,
-    wholes: Vec<Whole>,
-    rollup: Rollup,
+/// Spans on their way to who writes them and sums them up.
+struct Leaving {
+    /// By their start, each with whether it is over; the first is not.
+    pending: VecDeque<(Span, bool)>,
+    /// How many began before the first of those.
+    first: u64,
+    left: Left,
+    out: SyncSender<Left>,
+    /// Those that the others did not wait for.
+    late: Sorter<Span>,
 }
 
-impl PlaceSums {
-    fn new(events: u64) -> Self {
-        let rollup = Rollup::new(0, events);
-        Self { ids: HashMap::new(), places: Vec::new(), wholes: Vec::new(), rollup }
-    }
+/// Spans that have left.
+pub(super) struct Left {
+    /// Those that are next by their start.
+    pub(super) spans: Vec<Span>,
+    /// What is summed up of those that ended next.
+    pub(super) ended: Vec<Summand>,
+}
 
-    fn add(&mut self, span: &Summand) {
-        self.wholes[span.place as usize].add(span.duration_nanos, span.children_nanos);
-        self.rollup.add(span);
+impl Left {
+    fn new() -> Self {
+        Self { spans: Vec::with_capacity(BATCH_ROWS), ended: Vec::with_capacity(BATCH_ROWS) }
     }
+}
 
-    fn place(&mut self, thread: u32, context: u32, name: u32) -> u32 {
-        let next = self.places.len() as u32;
-        let place = *self.ids.entry((thread, context)).or_insert(next);
+/// Places that sums are of: each a thread and a context.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The place of each context on the first thread that had it; [`NO_PLACE`] where none did.
+    first: Vec<u32>,
+    /// Places on other threads.
+    others: HashMap<(u32, u32), u32>,
+    /// Thread, context and name of each.
+    all: Vec<[u32; 3]>,
+}
+
+impl Places {
+    fn id(&mut self, thread: u32, context: u32, name: u32) -> u32 {
+        let next = self.all.len() as u32;
+        let at = context as usize;
+        if self.first.len() <= at {
+            self.first.resize(at + 1, NO_PLACE);
+        }
+        let place = match self.first[at] {
+            NO_PLACE => {
+                self.first[at] = next;
+                next
+            }
+            first if self.all[first as usize][0] == thread => first,
+            _ => *self.others.entry((thread, context)).or_insert(next),
+        };
         if place == next {
-            self.places.push([thread, context, name]);
-            self.wholes.push(Whole::default());
-            self.rollup.add_place();
+            self.all.push([thread, context, name]);
         }
         place
     }
 }
 
+/// Sums of spans by place.
+#[derive(Debug)]
+pub(super) struct PlaceSums {
+    wholes: Vec<Whole>,
+    rollup: Rollup,
+}
+
+impl PlaceSums {
+    /// Of so many spans.
+    pub(super) fn new(spans: u64) -> Self {
+        Self { wholes: Vec::new(), rollup: Rollup::new(0, spans) }
+    }
+
+    pub(super) fn add(&mut self, span: &Summand) {
+        self.extend_to(span.place);
+        if span.parent != NO_PLACE {
+            self.extend_to(span.parent);
+        }
+        self.wholes[span.place as usize].add(span.duration_nanos, span.children_nanos);
+        self.rollup.add(span);
+    }
+
+    fn extend_to(&mut self, place: u32) {
+        while self.wholes.len() <= place as usize {
+            self.wholes.push(Whole::default());
+            self.rollup.add_place();
+        }
+    }
+}
+
+impl Leaving {
+    fn new(out: SyncSender<Left>, folder: &Path) -> Self {
+        let (pending, left, late) = (VecDeque::new(), Left::new(), Sorter::new(folder));
+        Self { pending, first: 0, left, out, late }
+    }
+
+    /// How many began.
+    fn begun(&self) -> u64 {
+        self.first + self.pending.len() as u64
+    }
+
+    /// The one with this number is over.
+    fn end(&mut self, number: u64, children_nanos: i64) {
+        let (span, is_over) = &mut self.pending[(number - self.first) as usize];
+        (span.children_nanos, *is_over) = (children_nanos, true);
+        self.send_those_over();
+    }
+
+    /// Sends those in front that are over.
+    fn send_those_over(&mut self) {
+        while let Some((span, _)) = self.pending.pop_front_if(|(_, is_over)| *is_over) {
+            self.first += 1;
+            self.left.spans.push(span);
+            if self.left.spans.len() == BATCH_ROWS {
+                self.send();
+            }
+        }
+    }
+
+    /// Has one that ended summed up; those inside it went before.
+    fn sum_up(&mut self, span: Summand) {
+        self.left.ended.push(span);
+        if self.left.ended.len() == BATCH_ROWS {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        // Who takes them may have failed, and says why.
+        drop(self.out.send(mem::replace(&mut self.left, Left::new())));
+    }
+}
+
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
-        while self.open.last().is_some_and(|open| !open.slice.is_around(&slice)) {
-            self.close_one()?;
+        let thread = slice.thread_id as usize;
+        while self.open[thread].last().is_some_and(|open| !open.is_around(&slice)) {
+            self.close_one(thread)?;
         }
-        if self.open.len() == MAX_DEPTH {
-            *self.too_deep.entry(self.process(&slice)).or_default() += 1;
-            self.close_one()?;
+        if self.open[thread].len() == MAX_DEPTH {
+            *self.too_deep.entry(self.threads[thread].process).or_default() += 1;
+            self.close_one(thread)?;
         }
-        let parent = self.open.last().map_or(names::ROOT, |open| open.context);
+        let parent = self.open[thread].last().map_or(names::ROOT, |open| open.context);
         let context = self.names.context(parent, slice.kind, slice.name_id);
-        let process = self.process(&slice);
+        let process = self.threads[thread].process;
         if let Some(correlation) = slice.correlation_id {
-            self.launches.by_correlation.insert((process, correlation), parent);
+            self.launches.by_correlation.push(((process, correlation), parent));
         } else if let Some(external) = slice.external_id
             && self.wanted.contains(&(process, external))
         {
             self.launches.by_external.insert((process, external), context);
         }
-        let place = self.sums.place(slice.thread_id, context, slice.name_id);
-        self.open.push(Open { slice, context, place, children_nanos: 0 });
+        let place = self.places.id(slice.thread_id, context, slice.name_id);
+        if self.spans.pending.len() == MAX_PENDING {
+            self.leave_first_behind();
+        }
+        self.open[thread].push(Open {
+            number: self.spans.begun(),
+            kind: slice.kind,
+            step: slice.step,
+            start_nanos: slice.start_nanos,
+            duration_nanos: slice.duration_nanos,
+            context,
+            place,
+            children_nanos: 0,
+            span: None,
+        });
+        self.spans.pending.push_back((span(slice, context), false));
         Ok(())
     }
 
-    fn close_one(&mut self) -> Result<(), StoreError> {
-        let Some(Open { slice, context, place, children_nanos }) = self.open.pop() else {
-            return Ok(());
-        };
-        let Slice { start_nanos, duration_nanos, .. } = slice;
-        let children_nanos = children_nanos.min(duration_nanos);
+    /// Has the others wait no more for the first of those that are not over.
+    fn leave_first_behind(&mut self) {
+        let number = self.spans.first;
+        let Some((span, _)) = self.spans.pending.pop_front() else { return };
+        let open = &mut self.open[span.thread_id as usize];
+        let at = open.partition_point(|open| open.number < number);
+        open[at].span = Some(Box::new(span));
+        self.spans.first += 1;
+        self.spans.send_those_over();
+    }
+
+    fn close_one(&mut self, thread: usize) -> Result<(), StoreError> {
+        let Some(open) = self.open[thread].pop() else { return Ok(()) };
+        let Open { place, start_nanos, duration_nanos, .. } = open;
+        let children_nanos = open.children_nanos.min(duration_nanos);
         let mut parent = NO_PLACE;
-        if let Some(around) = self.open.last_mut() {
+        if let Some(around) = self.open[thread].last_mut() {
             around.children_nanos = around.children_nanos.saturating_add(duration_nanos);
             parent = around.place;
         }
-        self.sums.add(&Summand { place, parent, start_nanos, duration_nanos, children_nanos });
-        if slice.kind == NodeKind::Step {
-            let step = self.step(&slice, context);
+        let ended = Summand { place, parent, start_nanos, duration_nanos, children_nanos };
+        self.spans.sum_up(ended);
+        if open.kind == NodeKind::Step {
+            let step = self.step(&open, thread);
             self.steps.push(&step)?;
         }
-        self.spans.push(Span {
-            start_nanos,
-            duration_nanos,
-            children_nanos,
-            thread_id: slice.thread_id,
-            context_id: context,
-            name_id: slice.name_id,
-            sessions: 0,
-            phase: 0,
-            is_open: slice.is_open,
-            category_id: slice.category_id,
-            correlation_id: slice.correlation_id,
-            external_id: slice.external_id,
-            args: slice.args,
-        });
-        if self.spans.len() == BATCH_ROWS {
-            self.send_spans();
+        match open.span {
+            None => self.spans.end(open.number, children_nanos),
+            Some(span) => self.spans.late.push(&Span { children_nanos, ..*span })?,
         }
         Ok(())
     }
 
-    fn send_spans(&mut self) {
-        let spans = mem::replace(&mut self.spans, Vec::with_capacity(BATCH_ROWS));
-        // Who sorts them may have failed, and says why.
-        drop(self.closed.send(spans));
-    }
-
     /// A step that has no number is the one after the last of its process.
-    fn step(&mut self, slice: &Slice, context_id: u32) -> Step {
-        let process_id = self.process(slice);
+    fn step(&mut self, open: &Open, thread: usize) -> Step {
+        let process_id = self.threads[thread].process;
         let next = self.next_steps.entry(process_id).or_default();
-        let number = slice.step.unwrap_or(*next);
+        let number = open.step.unwrap_or(*next);
         *next = number.saturating_add(1);
-        let Slice { start_nanos, duration_nanos, thread_id, .. } = *slice;
+        let Open { start_nanos, duration_nanos, context: context_id, .. } = *open;
+        let thread_id = thread as u32;
         Step { start_nanos, duration_nanos, process_id, thread_id, context_id, number }
     }
+}
 
-    fn process(&self, slice: &Slice) -> u32 {
-        self.threads[slice.thread_id as usize].process
+/// A slice that has just begun.
+fn span(slice: Slice, context_id: u32) -> Span {
+    Span {
+        start_nanos: slice.start_nanos,
+        duration_nanos: slice.duration_nanos,
+        children_nanos: 0,
+        thread_id: slice.thread_id,
+        context_id,
+        name_id: slice.name_id,
+        sessions: 0,
+        phase: 0,
+        is_open: slice.is_open,
+        category_id: slice.category_id,
+        correlation_id: slice.correlation_id,
+        external_id: slice.external_id,
+        args: slice.args,
     }
 }
 
 /// What became of the slices.
 pub(super) struct Nested {
+    /// Spans that did not leave with the others.
+    pub(super) late: Sorter<Span>,
     pub(super) steps: Sorter<Step>,
-    pub(super) sums: Summed,
+    pub(super) places: Places,
     pub(super) launches: Launches,
 }
 
-/// What they add up to.
-pub(super) struct Summed {
-    sums: PlaceSums,
-    /// When the recording of each thread's process began.
-    thread_starts: Vec<i64>,
-}
-
-impl Summed {
-    pub(super) fn write(self, parts: &mut Parts) -> Result<(), StoreError> {
-        let PlaceSums { places, wholes, rollup, .. } = self.sums;
-        let whose = |place: u32| {
-            let [thread, context, name] = places[place as usize];
-            Whose { thread, context, name, start_nanos: self.thread_starts[thread as usize] }
-        };
-        sums::write(&wholes, rollup, whose, None, parts)
-    }
-}
-
 impl Assembler {
-    /// Nests the slices, gives spans away as they are over, and says what was launched where.
+    /// Nests the slices, gives spans away, and says what was launched where.
     pub(super) fn nest(
         &mut self,
         shift: i64,
-        closed: SyncSender<Vec<Span>>,
+        left: SyncSender<Left>,
     ) -> Result<Nested, StoreError> {
         let folder = self.parts.run.clone();
         let slices = mem::replace(&mut self.slices, Sorter::new(&folder));
         let mut nest = Nest {
             names: &mut self.names,
             threads: &self.threads,
-            open: Vec::new(),
-            spans: Vec::with_capacity(BATCH_ROWS),
-            closed,
+            open: self.threads.iter().map(|_| Vec::new()).collect(),
+            spans: Leaving::new(left, &folder),
             steps: Sorter::new(&folder),
             next_steps: HashMap::new(),
-            sums: PlaceSums::new(slices.rows()),
+            places: Places::default(),
             launches: Launches::default(),
             wanted: mem::take(&mut self.wanted),
             too_deep: BTreeMap::new(),
         };
-        slices.finish(BATCH_ROWS, |slices| {
-            slices.iter_mut().try_for_each(|slice| {
-                let start_nanos = slice.start_nanos.saturating_add(shift);
-                let args = mem::take(&mut slice.args);
-                nest.add(Slice { start_nanos, args, ..*slice })
-            })
+        slices.for_each(|mut slice| {
+            slice.start_nanos = slice.start_nanos.saturating_add(shift);
+            nest.add(slice)
         })?;
-        while !nest.open.is_empty() {
-            nest.close_one()?;
+        for thread in 0..nest.open.len() {
+            while !nest.open[thread].is_empty() {
+                nest.close_one(thread)?;
+            }
         }
-        nest.send_spans();
-        let Nest { steps, mut sums, launches, too_deep, .. } = nest;
+        nest.spans.send();
+        nest.launches.sort();
+        let Nest { steps, places, launches, too_deep, spans: Leaving { late, .. }, .. } = nest;
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
-        self.add_samples(&mut sums);
+        Ok(Nested { late, steps, places, launches })
+    }
+
+    /// Writes the sums of spans and of samples.
+    pub(super) fn write_sums(
+        &mut self,
+        mut places: Places,
+        mut sums: PlaceSums,
+        shift: i64,
+    ) -> Result<(), StoreError> {
+        self.add_samples(&mut places, &mut sums);
         let starts = shifted(&self.extents, shift);
-        let start = |thread: &NewThread| starts[thread.process as usize].0;
-        let thread_starts = self.threads.iter().map(start).collect();
-        Ok(Nested { steps, sums: Summed { sums, thread_starts }, launches })
+        let whose = |place: u32| {
+            let [thread, context, name] = places.all[place as usize];
+            let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
+            Whose { thread, context, name, start_nanos }
+        };
+        sums::write(&sums.wholes, sums.rollup, whose, None, &mut self.parts)
     }
 
     /// Adds what samples say: each counts in all contexts around it too, but for calls.
-    fn add_samples(&mut self, sums: &mut PlaceSums) {
+    fn add_samples(&mut self, places: &mut Places, sums: &mut PlaceSums) {
         // A context has a larger number than the one around it, so each is complete when it is its turn.
         let mut waiting = BTreeMap::new();
         for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
@@ -350,12 +492,13 @@ impl Assembler {
         }
         while let Some(((context, thread), [count, nanos, self_nanos])) = waiting.pop_last() {
             let Some(parent) = self.names.parent(context) else { continue };
-            if sums.places.len() >= MAX_SAMPLED_PLACES {
+            if places.all.len() >= MAX_SAMPLED_PLACES {
                 let process = self.threads[thread as usize].process;
                 self.lose(process, LossCause::Unsupported, 1);
                 continue;
             }
-            let place = sums.place(thread, context, self.names.name(context));
+            let place = places.id(thread, context, self.names.name(context));
+            sums.extend_to(place);
             let sums = &mut sums.wholes[place as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
             let (nanos_here, inside_nanos) =

@@ -36,8 +36,7 @@ use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
 use crate::arg_texts::ArgTexts;
 use crate::names::Names;
-use crate::parts::{self, Parts};
-use crate::write::Lifetime;
+use crate::parts::{self, Lifetime, Parts};
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
 
 /// Spools are published together until they are this long, so that a run of many small ones is not

@@ -1,8 +1,8 @@
 //! Spans and values while they wait to be sorted.
 
-use std::io::{self, Read};
-
 use marey_model::metric::MetricValue;
+use marey_model::spool::Malformed;
+use marey_model::varint::Fields;
 
 use crate::row::Field;
 use crate::sort::Sortable;
@@ -46,7 +46,7 @@ impl Sortable for SpanRow {
         put_words([start, duration, children, ids, self.correlation.into()], out);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         let [start, duration, children, ids, correlation] = take_words(input)?;
         Ok(Self {
             start_nanos: start.cast_signed(),
@@ -72,7 +72,7 @@ impl Sortable for ValueRow {
         self.value.put(out);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         let [time, ids, name] = take_words(input)?;
         Ok(Self {
             time_nanos: time.cast_signed(),
@@ -93,9 +93,10 @@ fn put_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
     out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
 }
 
-fn take_words<const N: usize>(input: &mut impl Read) -> io::Result<[u64; N]> {
+fn take_words<const N: usize>(input: &mut Fields<'_>) -> Result<[u64; N], Malformed> {
     let mut words = [[0; 8]; N];
-    input.read_exact(words.as_flattened_mut())?;
+    let bytes = words.as_flattened_mut();
+    bytes.copy_from_slice(input.bytes(bytes.len())?);
     Ok(words.map(u64::from_le_bytes))
 }
 
@@ -127,13 +128,13 @@ mod tests {
         for value in &values {
             row(value.clone()).put(&mut bytes);
         }
-        let mut input = bytes.as_slice();
+        let mut input = Fields(&bytes);
         assert_eq!(format!("{:?}", SpanRow::take(&mut input).unwrap()), format!("{span:?}"));
         for value in values {
             let expected = format!("{:?}", row(value));
             assert_eq!(format!("{:?}", ValueRow::take(&mut input).unwrap()), expected);
         }
-        assert!(input.is_empty());
-        assert!(ValueRow::take(&mut bytes[..9].as_ref()).is_err());
+        assert!(input.0.is_empty());
+        assert!(ValueRow::take(&mut Fields(&bytes[..9])).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! What a field of a row can be: how it goes to columns and bytes, and back.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -9,6 +8,8 @@ use arrow::array::{
 };
 use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
+use marey_model::spool::Malformed;
+use marey_model::varint::{Fields, put, put_signed, put_text};
 use smallvec::SmallVec;
 
 /// A field of a row: one column or several.
@@ -26,7 +27,7 @@ pub trait Field: Sized {
     /// Appends its bytes.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads its bytes back.
-    fn take(input: &mut impl Read) -> io::Result<Self>;
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
     /// Bytes that it takes beyond itself.
     fn heap_bytes(&self) -> usize {
         0
@@ -43,7 +44,7 @@ pub struct Args {
 }
 
 macro_rules! number {
-    ($($type:ty, $arrow:ty, $builder:ty;)+) => {$(
+    ($($type:ty, $arrow:ty, $builder:ty, $put:ident, $take:ident;)+) => {$(
         impl Field for $type {
             type Columns = $builder;
 
@@ -59,12 +60,14 @@ macro_rules! number {
                 arrays[0].as_primitive::<$arrow>().value(row)
             }
 
+            #[inline]
             fn put(&self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
+                $put(out, *self);
             }
 
-            fn take(input: &mut impl Read) -> io::Result<Self> {
-                bytes(input).map(Self::from_le_bytes)
+            #[inline]
+            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+                input.$take()
             }
         }
 
@@ -88,7 +91,7 @@ macro_rules! number {
                 put_option(self.as_ref(), out);
             }
 
-            fn take(input: &mut impl Read) -> io::Result<Self> {
+            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
                 take_option(input)
             }
         }
@@ -96,10 +99,10 @@ macro_rules! number {
 }
 
 number! {
-    i64, Int64Type, Int64Builder;
-    u64, UInt64Type, UInt64Builder;
-    u32, UInt32Type, UInt32Builder;
-    f64, Float64Type, Float64Builder;
+    i64, Int64Type, Int64Builder, put_signed, signed;
+    u64, UInt64Type, UInt64Builder, put, number;
+    u32, UInt32Type, UInt32Builder, put_id, number_u32;
+    f64, Float64Type, Float64Builder, put_real, float;
 }
 
 impl Field for bool {
@@ -121,8 +124,8 @@ impl Field for bool {
         out.push((*self).into());
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
-        byte(input).map(|byte| byte != 0)
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+        input.byte().map(|byte| byte != 0)
     }
 }
 
@@ -142,15 +145,11 @@ impl Field for Arc<str> {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        (self.len() as u64).put(out);
-        out.extend_from_slice(self.as_bytes());
+        put_text(out, self);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
-        let len = u64::take(input)?;
-        let mut text = String::new();
-        let read = input.take(len).read_to_string(&mut text)?;
-        if read as u64 == len { Ok(text.into()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+        input.text().map(Into::into)
     }
 
     fn heap_bytes(&self) -> usize {
@@ -183,7 +182,7 @@ impl Field for Option<[u32; 3]> {
         self.iter().flatten().for_each(|axis| axis.put(out));
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         if !bool::take(input)? {
             return Ok(None);
         }
@@ -225,7 +224,7 @@ impl Field for Args {
         put_all(&self.numbers, out);
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
         Ok(Self { text_id: Field::take(input)?, numbers: take_all(input)? })
     }
 
@@ -301,14 +300,16 @@ impl Field for MetricValue {
         }
     }
 
-    fn take(input: &mut impl Read) -> io::Result<Self> {
-        Ok(match byte(input)? {
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+        Ok(match input.byte()? {
             0 => Self::Int(i64::take(input)?),
             1 => Self::Float(f64::take(input)?),
             2 => Self::Text(Field::take(input)?),
             3 => Self::Ints(take_all(input)?),
             4 => Self::Floats(take_all(input)?),
-            _ => return Err(io::ErrorKind::InvalidData.into()),
+            number => {
+                return Err(Malformed::Number { what: "value", number: number.into() });
+            }
         })
     }
 
@@ -329,30 +330,29 @@ fn put_option<T: Field>(value: Option<&T>, out: &mut Vec<u8>) {
     }
 }
 
-fn take_option<T: Field>(input: &mut impl Read) -> io::Result<Option<T>> {
+fn take_option<T: Field>(input: &mut Fields<'_>) -> Result<Option<T>, Malformed> {
     if bool::take(input)? { T::take(input).map(Some) } else { Ok(None) }
 }
 
 fn put_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
-    (values.len() as u32).put(out);
+    put(out, values.len() as u64);
     for value in values {
         value.put(out);
     }
 }
 
-fn take_all<T: Field, L: FromIterator<T>>(input: &mut impl Read) -> io::Result<L> {
-    let len = u32::take(input)?;
+fn take_all<T: Field, L: FromIterator<T>>(input: &mut Fields<'_>) -> Result<L, Malformed> {
+    let len = input.count(1)?;
     (0..len).map(|_| T::take(input)).collect()
 }
 
-pub(crate) fn byte(input: &mut impl Read) -> io::Result<u8> {
-    bytes(input).map(|[byte]| byte)
+#[inline]
+fn put_id(out: &mut Vec<u8>, id: u32) {
+    put(out, id.into());
 }
 
-fn bytes<const N: usize>(input: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    input.read_exact(&mut bytes)?;
-    Ok(bytes)
+fn put_real(out: &mut Vec<u8>, number: f64) {
+    out.extend_from_slice(&number.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -376,7 +376,7 @@ mod tests {
             field.put(&mut bytes);
             field.append(&mut columns);
         }
-        let mut input = bytes.as_slice();
+        let mut input = Fields(&bytes);
         let mut arrays = Vec::new();
         F::finish(&mut columns, &mut arrays);
         assert_eq!(arrays.len(), F::WIDTH);
@@ -384,9 +384,9 @@ mod tests {
             assert_eq!(format!("{:?}", F::take(&mut input).unwrap()), format!("{field:?}"));
             assert_eq!(format!("{:?}", F::read(&arrays, row)), through_columns(field));
         }
-        assert!(input.is_empty());
+        assert!(input.0.is_empty());
         if let Some(cut) = bytes.len().checked_sub(1) {
-            let mut input = &bytes[..cut];
+            let mut input = Fields(&bytes[..cut]);
             assert!(fields.iter().any(|_| F::take(&mut input).is_err()));
         }
     }

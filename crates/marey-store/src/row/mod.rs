@@ -8,12 +8,11 @@ mod field;
 mod tables;
 mod word;
 
-use std::io::{self, Read};
-
 use arrow::array::ArrayRef;
+use marey_model::spool::Malformed;
 use marey_model::table::Table;
+use marey_model::varint::Fields;
 
-pub(crate) use self::field::byte;
 pub use self::field::{Args, Field};
 pub use self::tables::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
@@ -36,7 +35,7 @@ pub trait Row: Sized {
     /// Appends its bytes, in this program's own form.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads its bytes back.
-    fn take(input: &mut impl Read) -> io::Result<Self>;
+    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
     /// Bytes that it takes beyond the struct.
     fn heap_bytes(&self) -> usize;
 
@@ -92,7 +91,7 @@ macro_rules! rows {
                     $(self.$field.put(out);)+
                 }
 
-                fn take(input: &mut impl Read) -> io::Result<Self> {
+                fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
                     Ok(Self { $($field: <$type as Field>::take(input)?,)+ })
                 }
 

@@ -1,11 +1,12 @@
 //! The rows, one struct a table.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use marey_model::metric::MetricValue;
+use marey_model::spool::Malformed;
 use marey_model::table::{Table, stored};
+use marey_model::varint::Fields;
 
 use super::{
     ActivityKind, Args, CollectiveState, Field, FlowPoint, InstantScope, MemoryAction, Row, rows,

@@ -1,8 +1,8 @@
 //! Columns whose texts are one of a few words.
 
-use std::io::{self, Read};
-
 use arrow::array::{ArrayRef, AsArray, StringBuilder};
+use marey_model::spool::Malformed;
+use marey_model::varint::Fields;
 
 use super::Field;
 
@@ -52,9 +52,10 @@ macro_rules! words {
                 out.push(*self as u8);
             }
 
-            fn take(input: &mut impl Read) -> io::Result<Self> {
-                let number = usize::from(super::field::byte(input)?);
-                Self::ALL.get(number).copied().ok_or_else(|| io::ErrorKind::InvalidData.into())
+            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+                let number = input.byte()?;
+                let malformed = Malformed::Number { what: "word", number: number.into() };
+                Self::ALL.get(usize::from(number)).copied().ok_or(malformed)
             }
         }
     )+};
