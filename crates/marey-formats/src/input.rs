@@ -18,8 +18,11 @@ const CHUNK_BYTES: usize = 1 << 18;
 /// are one piece, of which only that was copied.
 pub(crate) const ROOM_BYTES: usize = 1 << 14;
 
+/// Chunks that wait to be used again.
+pub(crate) const MAX_USED: usize = 8;
+
 /// Chunks that wait for who reads them.
-const MAX_WAITING: usize = 2;
+const MAX_WAITING: usize = 1;
 
 /// Bytes at the start by which a format is recognised.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;
@@ -51,7 +54,7 @@ impl Input {
     /// Of anything that can be read.
     pub(crate) fn new(mut source: impl Read + Send + 'static) -> io::Result<Self> {
         let (sender, chunks) = sync_channel(MAX_WAITING);
-        let (used, empty) = sync_channel(MAX_WAITING);
+        let (used, empty) = sync_channel(MAX_USED);
         thread::Builder::new().name("marey-unpack".to_owned()).spawn(move || {
             let mut magic = Vec::new();
             match (&mut source).take(2).read_to_end(&mut magic) {

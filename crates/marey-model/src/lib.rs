@@ -40,5 +40,4 @@ pub mod run;
 pub mod sketch;
 pub mod spool;
 pub mod table;
-pub mod varint;
 pub mod wall;

@@ -10,7 +10,7 @@
 use thiserror::Error;
 
 use crate::spool::Malformed;
-use crate::varint::{Fields, put};
+use crate::spool::varint::{Fields, put};
 
 /// Buckets of one power of two.
 pub const BUCKETS_PER_PAGE: u32 = 32;

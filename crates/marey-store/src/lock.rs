@@ -59,7 +59,12 @@ pub fn is_recording(run: &Path) -> Result<bool, StoreError> {
     let path = run.join(RECORDING);
     let file = match open_lock(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        // Nobody records into a file either.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(false);
+        }
         Err(error) => return Err(StoreError::io("open", &path)(error)),
     };
     match file.try_lock() {

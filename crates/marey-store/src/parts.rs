@@ -64,8 +64,7 @@ impl Parts {
     }
 
     fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
-        let is_durable = self.lifetime == Lifetime::Durable;
-        let part = if is_durable { writer.finish()? } else { writer.end()? };
+        let part = writer.end(self.lifetime == Lifetime::Durable)?;
         self.free.extend(part.behind());
         self.written.push((part, process));
         Ok(())
@@ -168,7 +167,7 @@ impl<R: Row> RowPart<R> {
 }
 
 /// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit.
-const BATCH_ROWS: usize = 1 << 12;
+const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 
 /// The columns with something added to every moment.

@@ -12,13 +12,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use marey_model::args::fill;
 use marey_model::context::NodeKind;
-use marey_model::spool::Malformed;
 use marey_model::table::Table;
 use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
-use marey_model::varint::Fields;
 
 use crate::read::Batches;
-use crate::row::{Args, Field, Row, Span};
+use crate::row::{Args, Bytes, Damaged, Field, Row, Span};
 use crate::sort::{Sortable, Sorter};
 use crate::{Run, StoreError};
 
@@ -258,7 +256,7 @@ impl Sortable for ByThreadSpan {
         Field::put(&self.depth, out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(Self { span: Row::take(input)?, depth: Field::take(input)? })
     }
 }

@@ -9,10 +9,8 @@ use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use marey_model::spool::Malformed;
-use marey_model::varint::Fields;
-
 use crate::StoreError;
+use crate::row::{Bytes, Damaged};
 
 /// A row that can be sorted, and wait as bytes.
 pub(crate) trait Sortable: Sized {
@@ -23,13 +21,12 @@ pub(crate) trait Sortable: Sized {
     /// Appends its bytes.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads a row back.
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
 }
 
 /// A row of these bytes.
 fn row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
-    R::take(&mut Fields(bytes))
-        .map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed))
+    Ok(R::take(&mut Bytes(bytes))?)
 }
 
 /// Rows in memory take so many bytes before they go to the file.
@@ -328,9 +325,9 @@ mod tests {
             out.extend_from_slice(&self.1.to_le_bytes());
         }
 
-        fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
-            let time = *input.0.first_chunk().ok_or(Malformed::Short)?;
-            let order = *input.0.last_chunk().ok_or(Malformed::Short)?;
+        fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+            let time = *input.0.first_chunk().ok_or(Damaged)?;
+            let order = *input.0.last_chunk().ok_or(Damaged)?;
             Ok(Self(i64::from_le_bytes(time), u32::from_le_bytes(order)))
         }
     }

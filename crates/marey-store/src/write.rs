@@ -54,7 +54,7 @@ enum Packing {
 }
 
 /// From so many rows on, that megabyte is worth it.
-const MANY_ROWS: usize = 4096;
+const MANY_ROWS: usize = 1024;
 
 /// A file without a name for parts, one after the other.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ enum Place {
     /// A file of its own, which has a hidden name.
     Hidden(TempPath),
     /// A file without a name, from here on.
-    Scratch { start: u64 },
+    Scratch(Arc<File>, u64),
 }
 
 /// A file that is written where its last part ended.
@@ -125,8 +125,9 @@ impl PartWriter {
         first_rows: usize,
     ) -> Result<Self, StoreError> {
         let Scratch { file, len_bytes: start } = scratch;
+        let place = Place::Scratch(Arc::clone(&file), start);
         let packing = if first_rows < MANY_ROWS { Packing::Plain } else { Packing::Differences };
-        Self::new(table, number, folder.to_owned(), Place::Scratch { start }, Out(file), packing)
+        Self::new(table, number, folder.to_owned(), place, Out(file), packing)
     }
 
     fn new(
@@ -158,19 +159,19 @@ impl PartWriter {
     /// Ends the part, and has it on the disk. It gets its name when a manifest that lists it is
     /// published.
     pub fn finish(self) -> Result<WrittenPart, StoreError> {
-        let path = self.path.clone();
-        let part = self.end()?;
-        part.file.sync_all().map_err(StoreError::io("write", &path))?;
-        Ok(part)
+        self.end(true)
     }
 
-    /// Ends the part, and does not wait for the disk.
-    pub(crate) fn end(self) -> Result<WrittenPart, StoreError> {
+    /// Ends the part. Where it need not be durable, nobody waits for the disk.
+    pub(crate) fn end(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
         let Self { table, name, rows, path, place, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
+        if is_durable {
+            let Out(file) = writer.inner().get_ref();
+            file.sync_all().map_err(StoreError::io("write", &path))?;
+        }
         let len_bytes = writer.bytes_written() as u64;
-        let file = Arc::clone(&writer.inner().get_ref().0);
-        Ok(WrittenPart { table, name, rows, len_bytes, file, place })
+        Ok(WrittenPart { table, name, rows, len_bytes, place })
     }
 }
 
@@ -181,7 +182,6 @@ pub struct WrittenPart {
     name: String,
     rows: u64,
     len_bytes: u64,
-    file: Arc<File>,
     place: Place,
 }
 
@@ -208,14 +208,16 @@ impl WrittenPart {
 
     /// What is behind it in a file for several parts: room for others.
     pub(crate) fn behind(&self) -> Option<Scratch> {
-        let Place::Scratch { start } = self.place else { return None };
-        Some(Scratch { file: Arc::clone(&self.file), len_bytes: start + self.len_bytes })
+        let Place::Scratch(file, start) = &self.place else { return None };
+        Some(Scratch { file: Arc::clone(file), len_bytes: start + self.len_bytes })
     }
 
-    /// Opens it as it is, without a name.
+    /// Opens it where it was written.
     pub(crate) fn open(&self) -> Part {
-        let start = if let Place::Scratch { start } = self.place { start } else { 0 };
-        let source = Source::Open(Arc::clone(&self.file), start);
+        let source = match &self.place {
+            Place::Hidden(path) => Source::Path(path.to_path_buf()),
+            Place::Scratch(file, start) => Source::Open(Arc::clone(file), *start),
+        };
         Part { name: self.name.clone(), rows: self.rows, len_bytes: self.len_bytes, source }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use marey_formats::{Format, ImportError, ImportWarning, Imported};
+use marey_formats::{Format, ImportError, ImportWarning, Imported, TemporaryRun};
 use marey_model::loss::LossCause;
 use marey_model::quantity::Grouped;
 
@@ -27,24 +27,38 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
     check_pipes(files)?;
     let files: Vec<PathBuf> = files.iter().map(|file| source(file).to_owned()).collect();
-    let total_bytes = total_bytes(&files);
+    with_progress(&files, |read_bytes| marey_formats::import(&files, out, read_bytes))
+}
+
+/// Makes a run of a file that is gone when nobody has it open.
+pub(crate) fn open(file: &Path) -> Result<TemporaryRun, Failure> {
+    let file = source(file);
+    with_progress(&[file.to_owned()], |read_bytes| marey_formats::open(file, read_bytes))
+}
+
+/// Shows how far files are read, as the counter says that `read` gets.
+fn with_progress<T: Send>(
+    files: &[PathBuf],
+    read: impl FnOnce(&Arc<AtomicU64>) -> Result<T, ImportError> + Send,
+) -> Result<T, Failure> {
+    let total_bytes = total_bytes(files);
     let mut bar = Progress::of_importing(total_bytes);
     let read_bytes = Arc::new(AtomicU64::new(0));
     let waiting = thread::current();
     let imported = thread::scope(|scope| {
-        let import = scope.spawn(|| {
-            let imported = marey_formats::import(&files, out, &read_bytes);
+        let reading = scope.spawn(|| {
+            let imported = read(&read_bytes);
             waiting.unpark();
             imported
         });
-        while !import.is_finished() {
+        while !reading.is_finished() {
             thread::park_timeout(TICK);
             match read_bytes.load(Ordering::Relaxed) {
                 read if read < total_bytes || total_bytes == 0 => bar.at(read),
                 _ => bar.at_last("sorting and writing"),
             }
         }
-        import.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     imported.map_err(Failure::from)
 }

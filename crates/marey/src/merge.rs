@@ -61,5 +61,5 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
-    runs::open(path, output).map(Opened::into_parts).map(|(run, _)| run)
+    runs::open(path, output).map(Opened::into_run)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use marey_model::quantity::Size;
 
+use crate::foreign;
 use crate::import;
 use crate::output::{Failure, Output, Stop};
 use crate::runs;
@@ -47,12 +48,20 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
             hint: Some("--force replaces it, -o writes another".into()),
         }));
     }
-    let run = runs::open(&args.run, output)?;
-    if run.is_pack() {
-        let message = format!("{} is one file already", quoted(&args.run));
-        return Err(Stop::Failed(Failure { message, hint: None }));
-    }
-    let bytes = marey_store::pack(run.path(), &out).map_err(Failure::from)?;
+    let bytes = if runs::is_foreign(&args.run) {
+        // What is kept is compressed, other than a run that goes with the command.
+        let (run, imported, _folder) = runs::import(std::slice::from_ref(&args.run))?;
+        foreign::warnings(&imported).into_iter().try_for_each(|warning| output.warning(warning))?;
+        marey_store::pack(run.path(), &out)
+    } else {
+        let run = runs::open(&args.run, output)?;
+        if run.is_pack() {
+            let message = format!("{} is one file already", quoted(&args.run));
+            return Err(Stop::Failed(Failure { message, hint: None }));
+        }
+        marey_store::pack(run.path(), &out)
+    };
+    let bytes = bytes.map_err(Failure::from)?;
     Ok(output.note(format_args!("wrote {}, {}", quoted(&out), Size(bytes)))?)
 }
 

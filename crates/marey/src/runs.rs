@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use marey_formats::{Format, Imported};
+use marey_formats::{Format, Imported, TemporaryRun};
 use marey_model::quantity::Size;
 use marey_model::table::{Table, stored};
 use marey_store::{Collected, Found, Run, StoreError};
@@ -34,7 +34,7 @@ pub(crate) struct Opened {
     run: Run,
     /// What the user calls it.
     name: PathBuf,
-    imported: Option<(Imported, Folder)>,
+    imported: Option<Imported>,
 }
 
 /// The folder of a run that goes with the command.
@@ -51,18 +51,18 @@ impl Opened {
 
     /// The format of the file that it is of, if it is not a run itself.
     pub(crate) fn format(&self) -> Option<Format> {
-        Some(self.imported.as_ref()?.0.files.first()?.format)
+        Some(self.imported.as_ref()?.files.first()?.format)
     }
 
-    /// The run, and the folder that it needs.
-    pub(crate) fn into_parts(self) -> (Run, Option<Folder>) {
-        (self.run, self.imported.map(|(_, folder)| folder))
+    /// The run alone.
+    pub(crate) fn into_run(self) -> Run {
+        self.run
     }
 
     /// What it lacks of what was recorded, each in a line.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = match &self.imported {
-            Some((imported, _)) => foreign::warnings(imported),
+            Some(imported) => foreign::warnings(imported),
             None => Vec::new(),
         };
         if self.run.uncollected_bytes() > 0 {
@@ -93,8 +93,8 @@ pub(crate) fn open(path: &Path, output: &mut Output) -> Result<Opened, Stop> {
 /// makes one of a file of another format.
 pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
     if is_foreign(path) {
-        let (run, imported, folder) = import(&[path.to_owned()])?;
-        return Ok(Opened { run, name: path.to_owned(), imported: Some((imported, folder)) });
+        let TemporaryRun { run, imported } = foreign::open(path)?;
+        return Ok(Opened { run, name: path.to_owned(), imported: Some(imported) });
     }
     let run = open_run(path).map_err(Failure::from)?;
     Ok(Opened { run, name: path.to_owned(), imported: None })

@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use marey_model::varint::Fields;
-use marey_store::row::Row;
+use marey_store::row::{Bytes, Row};
 use tempfile::SpooledTempFile;
 
 /// Bytes of rows that wait in memory before they wait in a file.
@@ -77,10 +76,10 @@ impl<K: Ord, R: Row> ByKey<K, R> {
                         Err(error) => return Some(Err(error)),
                     }
                 }
-                let mut fields = Fields(&block[at..]);
-                let row = R::take(&mut fields);
-                at = block.len() - fields.0.len();
-                Some(row.map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed)))
+                let mut bytes = Bytes(&block[at..]);
+                let row = R::take(&mut bytes);
+                at = block.len() - bytes.0.len();
+                Some(row.map_err(Into::into))
             };
             each(key, &mut std::iter::from_fn(next))?;
         }

@@ -137,12 +137,12 @@ impl Pieces {
         before: Lens,
     ) -> Result<(), Stop> {
         lexer.object_by(|lexer| {
-            let (role, key) = match lexer.key_at_start(Role::at_start)? {
-                Some((role, key)) => (Some(role), key),
-                None => {
-                    let key = lexer.key()?;
-                    (Role::of(lexer.bytes_of(key)), key)
-                }
+            let usual = lexer.key_at_start(Role::at_start)?;
+            let (role, key) = if let Some((role, key)) = usual {
+                (Some(role), key)
+            } else {
+                let key = lexer.key()?;
+                (Role::of(lexer.bytes_of(key)), key)
             };
             match role {
                 Some(Role::Args) if lexer.peek()? == b'{' => {
@@ -292,9 +292,9 @@ impl<'a> Event<'a> {
 
     /// What a text says; other values say what stands there.
     pub(super) fn text_of(&self, json: &'a str) -> Cow<'a, str> {
-        match json.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-            Some(raw) => self.unescape(raw),
-            None => Cow::Borrowed(json),
+        match json.as_bytes() {
+            [b'"', .., b'"'] => self.unescape(&json[1..json.len() - 1]),
+            _ => Cow::Borrowed(json),
         }
     }
 

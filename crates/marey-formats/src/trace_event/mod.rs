@@ -36,17 +36,17 @@ use self::event::{Members, Pieces};
 use self::events::Events;
 use self::scan::Scan;
 use crate::import::{Broken, Import};
-use crate::input::Input;
+use crate::input::{Input, MAX_USED};
 
 /// Batches that wait for who makes rows of them.
-const MAX_WAITING: usize = 2;
+const MAX_WAITING: usize = 1;
 
 /// Reads a trace.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {
     let mut events = Events::default();
     let end = thread::scope(|scope| {
         let (found, batches) = sync_channel(MAX_WAITING);
-        let (used, empty) = sync_channel(MAX_WAITING);
+        let (used, empty) = sync_channel(MAX_USED);
         let scan = Scan::new(input, found, empty);
         let scanning = thread::Builder::new()
             .name("marey-scan".to_owned())

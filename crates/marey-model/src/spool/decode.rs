@@ -4,11 +4,11 @@ use super::device::{take_activities, take_device, take_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
 use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
-use crate::varint::{Fields, unzigzag};
 
 /// The frame of a kind and a payload.
 pub(super) fn decode(body: &[u8]) -> Result<Frame, Malformed> {

@@ -4,7 +4,7 @@
 //! have in common is a [`Shape`], which is written once; an [`Activity`] is then some ten bytes.
 
 use super::error::Malformed;
-use crate::varint::{Fields, put, put_signed, put_text};
+use super::varint::{Fields, put, put_signed, put_text};
 
 /// A device of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]

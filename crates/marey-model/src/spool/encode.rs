@@ -3,10 +3,10 @@
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::TooLong;
 use super::frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::varint::{put, put_signed, put_text, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
-use crate::varint::{put, put_signed, put_text, zigzag};
 
 /// The number of each kind in a file. Kinds are added, never renumbered.
 pub(super) mod kind {

@@ -40,6 +40,7 @@ mod error;
 mod frame;
 mod numbered;
 mod read;
+pub(crate) mod varint;
 mod write;
 
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};

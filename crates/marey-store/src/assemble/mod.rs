@@ -19,9 +19,7 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::Malformed;
 use marey_model::table::stored;
-use marey_model::varint::Fields;
 
 pub use self::nest::Slice;
 use self::nest::{Launches, Left, Nested, PlaceSums};
@@ -30,8 +28,8 @@ use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};
 use crate::parts::{self, Lifetime, Parts, RowPart};
 use crate::row::{
-    Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample,
+    Args, AsyncSpan, Bytes, Collective, Damaged, Device, Flow, GpuActivity, Instant, MemoryBlock,
+    MemoryEvent, Metadata, Metric, Row, Sample,
 };
 use crate::sort::{Sortable, Sorter};
 use crate::{Manifest, ProcessEntry, Run, StoreError};
@@ -40,7 +38,7 @@ use crate::{Manifest, ProcessEntry, Run, StoreError};
 const BATCH_ROWS: usize = 1 << 9;
 
 /// Batches of spans that wait for who writes them.
-const MAX_WAITING: usize = 2;
+const MAX_WAITING: usize = 1;
 
 /// Makes a run of the events of foreign files.
 #[derive(Debug)]
@@ -177,7 +175,7 @@ impl<R: Row> Sortable for R {
         Row::put(self, out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Row::take(input)
     }
 }
@@ -541,7 +539,9 @@ fn write_spans(
 ) -> Result<PlaceSums, StoreError> {
     let (mut part, mut sums) = (RowPart::new(0), PlaceSums::new(spans));
     for Left { spans, ended } in batches {
-        ended.iter().for_each(|span| sums.add(span));
+        for span in &ended {
+            sums.add(span);
+        }
         spans.iter().try_for_each(|span| part.push(span, parts))?;
     }
     part.finish(parts)?;

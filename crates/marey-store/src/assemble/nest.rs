@@ -16,14 +16,12 @@ use std::sync::mpsc::SyncSender;
 use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::spool::Malformed;
-use marey_model::varint::Fields;
 
 use super::{Assembler, BATCH_ROWS, NewThread, shifted};
 use crate::StoreError;
 use crate::names::{self, Names};
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
-use crate::row::{Args, Field, GpuActivity, Span, Step};
+use crate::row::{Args, Bytes, Damaged, Field, GpuActivity, Span, Step};
 use crate::sort::{Sortable, Sorter};
 use crate::sums::{self, Whose};
 
@@ -96,7 +94,7 @@ impl Sortable for Slice {
         self.args.put(out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(Self {
             thread_id: Field::take(input)?,
             start_nanos: Field::take(input)?,
@@ -157,11 +155,14 @@ struct Open {
 }
 
 impl Open {
+    fn end_nanos(&self) -> i64 {
+        self.start_nanos.saturating_add(self.duration_nanos)
+    }
+
     /// Whether a slice of its thread that comes after it lies within it. What begins where another ends
     /// follows it.
     fn is_around(&self, slice: &Slice) -> bool {
-        let end_nanos = self.start_nanos.saturating_add(self.duration_nanos);
-        end_nanos >= slice.end_nanos() && end_nanos > slice.start_nanos
+        self.end_nanos() >= slice.end_nanos() && self.end_nanos() > slice.start_nanos
     }
 }
 
@@ -290,6 +291,14 @@ impl Leaving {
         self.send_those_over();
     }
 
+    /// Takes the first one, which goes by itself.
+    fn leave_first_behind(&mut self) -> Option<Span> {
+        let (span, _) = self.pending.pop_front()?;
+        self.first += 1;
+        self.send_those_over();
+        Some(span)
+    }
+
     /// Sends those in front that are over.
     fn send_those_over(&mut self) {
         while let Some((span, _)) = self.pending.pop_front_if(|(_, is_over)| *is_over) {
@@ -337,7 +346,7 @@ impl Nest<'_> {
         }
         let place = self.places.id(slice.thread_id, context, slice.name_id);
         if self.spans.pending.len() == MAX_PENDING {
-            self.leave_first_behind();
+            self.wait_no_more(slice.start_nanos)?;
         }
         self.open[thread].push(Open {
             number: self.spans.begun(),
@@ -354,15 +363,22 @@ impl Nest<'_> {
         Ok(())
     }
 
-    /// Has the others wait no more for the first of those that are not over.
-    fn leave_first_behind(&mut self) {
+    /// Has the others wait no more for the first of those that are not known to be over, now that it is
+    /// this late: if nothing comes on its thread any more that could be inside it, it is over.
+    fn wait_no_more(&mut self, now_nanos: i64) -> Result<(), StoreError> {
         let number = self.spans.first;
-        let Some((span, _)) = self.spans.pending.pop_front() else { return };
-        let open = &mut self.open[span.thread_id as usize];
-        let at = open.partition_point(|open| open.number < number);
-        open[at].span = Some(Box::new(span));
-        self.spans.first += 1;
-        self.spans.send_those_over();
+        let Some((span, _)) = self.spans.pending.front() else { return Ok(()) };
+        let thread = span.thread_id as usize;
+        let at = self.open[thread].partition_point(|open| open.number < number);
+        if self.open[thread][at].end_nanos() <= now_nanos {
+            while self.open[thread].len() > at {
+                self.close_one(thread)?; // what is inside it goes before
+            }
+            self.open[thread].shrink_to_fit(); // there may be many threads, each of one slice
+        } else {
+            self.open[thread][at].span = self.spans.leave_first_behind().map(Box::new);
+        }
+        Ok(())
     }
 
     fn close_one(&mut self, thread: usize) -> Result<(), StoreError> {

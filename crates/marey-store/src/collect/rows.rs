@@ -1,10 +1,8 @@
 //! Spans and values while they wait to be sorted.
 
 use marey_model::metric::MetricValue;
-use marey_model::spool::Malformed;
-use marey_model::varint::Fields;
 
-use crate::row::Field;
+use crate::row::{Bytes, Damaged, Field};
 use crate::sort::Sortable;
 
 /// A span.
@@ -46,7 +44,7 @@ impl Sortable for SpanRow {
         put_words([start, duration, children, ids, self.correlation.into()], out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         let [start, duration, children, ids, correlation] = take_words(input)?;
         Ok(Self {
             start_nanos: start.cast_signed(),
@@ -72,7 +70,7 @@ impl Sortable for ValueRow {
         self.value.put(out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         let [time, ids, name] = take_words(input)?;
         Ok(Self {
             time_nanos: time.cast_signed(),
@@ -93,7 +91,7 @@ fn put_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
     out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
 }
 
-fn take_words<const N: usize>(input: &mut Fields<'_>) -> Result<[u64; N], Malformed> {
+fn take_words<const N: usize>(input: &mut Bytes<'_>) -> Result<[u64; N], Damaged> {
     let mut words = [[0; 8]; N];
     let bytes = words.as_flattened_mut();
     bytes.copy_from_slice(input.bytes(bytes.len())?);
@@ -128,13 +126,13 @@ mod tests {
         for value in &values {
             row(value.clone()).put(&mut bytes);
         }
-        let mut input = Fields(&bytes);
+        let mut input = Bytes(&bytes);
         assert_eq!(format!("{:?}", SpanRow::take(&mut input).unwrap()), format!("{span:?}"));
         for value in values {
             let expected = format!("{:?}", row(value));
             assert_eq!(format!("{:?}", ValueRow::take(&mut input).unwrap()), expected);
         }
         assert!(input.0.is_empty());
-        assert!(ValueRow::take(&mut Fields(&bytes[..9])).is_err());
+        assert!(ValueRow::take(&mut Bytes(&bytes[..9])).is_err());
     }
 }

@@ -8,9 +8,9 @@ use arrow::array::{
 };
 use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
-use marey_model::spool::Malformed;
-use marey_model::varint::{Fields, put, put_signed, put_text};
 use smallvec::SmallVec;
+
+use super::bytes::{Bytes, Damaged, put, put_signed};
 
 /// A field of a row: one column or several.
 pub trait Field: Sized {
@@ -27,7 +27,7 @@ pub trait Field: Sized {
     /// Appends its bytes.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads its bytes back.
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
     /// Bytes that it takes beyond itself.
     fn heap_bytes(&self) -> usize {
         0
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 macro_rules! number {
-    ($($type:ty, $arrow:ty, $builder:ty, $put:ident, $take:ident;)+) => {$(
+    ($($type:ty, $arrow:ty, $builder:ty, $put:path, $take:path;)+) => {$(
         impl Field for $type {
             type Columns = $builder;
 
@@ -66,8 +66,8 @@ macro_rules! number {
             }
 
             #[inline]
-            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
-                input.$take()
+            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                $take(input)
             }
         }
 
@@ -91,7 +91,7 @@ macro_rules! number {
                 put_option(self.as_ref(), out);
             }
 
-            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
                 take_option(input)
             }
         }
@@ -99,10 +99,10 @@ macro_rules! number {
 }
 
 number! {
-    i64, Int64Type, Int64Builder, put_signed, signed;
-    u64, UInt64Type, UInt64Builder, put, number;
-    u32, UInt32Type, UInt32Builder, put_id, number_u32;
-    f64, Float64Type, Float64Builder, put_real, float;
+    i64, Int64Type, Int64Builder, put_signed, Bytes::signed;
+    u64, UInt64Type, UInt64Builder, put, Bytes::number;
+    u32, UInt32Type, UInt32Builder, put_id, id;
+    f64, Float64Type, Float64Builder, put_real, real;
 }
 
 impl Field for bool {
@@ -124,7 +124,7 @@ impl Field for bool {
         out.push((*self).into());
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         input.byte().map(|byte| byte != 0)
     }
 }
@@ -145,11 +145,13 @@ impl Field for Arc<str> {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        put_text(out, self);
+        put(out, self.len() as u64);
+        out.extend_from_slice(self.as_bytes());
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
-        input.text().map(Into::into)
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        let len = input.count()?;
+        str::from_utf8(input.bytes(len)?).map(Into::into).or(Err(Damaged))
     }
 
     fn heap_bytes(&self) -> usize {
@@ -182,7 +184,7 @@ impl Field for Option<[u32; 3]> {
         self.iter().flatten().for_each(|axis| axis.put(out));
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         if !bool::take(input)? {
             return Ok(None);
         }
@@ -224,7 +226,7 @@ impl Field for Args {
         put_all(&self.numbers, out);
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(Self { text_id: Field::take(input)?, numbers: take_all(input)? })
     }
 
@@ -300,16 +302,14 @@ impl Field for MetricValue {
         }
     }
 
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
         Ok(match input.byte()? {
             0 => Self::Int(i64::take(input)?),
             1 => Self::Float(f64::take(input)?),
             2 => Self::Text(Field::take(input)?),
             3 => Self::Ints(take_all(input)?),
             4 => Self::Floats(take_all(input)?),
-            number => {
-                return Err(Malformed::Number { what: "value", number: number.into() });
-            }
+            _ => return Err(Damaged),
         })
     }
 
@@ -330,7 +330,7 @@ fn put_option<T: Field>(value: Option<&T>, out: &mut Vec<u8>) {
     }
 }
 
-fn take_option<T: Field>(input: &mut Fields<'_>) -> Result<Option<T>, Malformed> {
+fn take_option<T: Field>(input: &mut Bytes<'_>) -> Result<Option<T>, Damaged> {
     if bool::take(input)? { T::take(input).map(Some) } else { Ok(None) }
 }
 
@@ -341,8 +341,8 @@ fn put_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-fn take_all<T: Field, L: FromIterator<T>>(input: &mut Fields<'_>) -> Result<L, Malformed> {
-    let len = input.count(1)?;
+fn take_all<T: Field, L: FromIterator<T>>(input: &mut Bytes<'_>) -> Result<L, Damaged> {
+    let len = input.count()?;
     (0..len).map(|_| T::take(input)).collect()
 }
 
@@ -351,8 +351,19 @@ fn put_id(out: &mut Vec<u8>, id: u32) {
     put(out, id.into());
 }
 
+#[inline]
+fn id(input: &mut Bytes<'_>) -> Result<u32, Damaged> {
+    input.number()?.try_into().or(Err(Damaged))
+}
+
 fn put_real(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn real(input: &mut Bytes<'_>) -> Result<f64, Damaged> {
+    let bytes = input.0.first_chunk().ok_or(Damaged)?;
+    input.0 = &input.0[bytes.len()..];
+    Ok(f64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]
@@ -376,7 +387,7 @@ mod tests {
             field.put(&mut bytes);
             field.append(&mut columns);
         }
-        let mut input = Fields(&bytes);
+        let mut input = Bytes(&bytes);
         let mut arrays = Vec::new();
         F::finish(&mut columns, &mut arrays);
         assert_eq!(arrays.len(), F::WIDTH);
@@ -386,7 +397,7 @@ mod tests {
         }
         assert!(input.0.is_empty());
         if let Some(cut) = bytes.len().checked_sub(1) {
-            let mut input = Fields(&bytes[..cut]);
+            let mut input = Bytes(&bytes[..cut]);
             assert!(fields.iter().any(|_| F::take(&mut input).is_err()));
         }
     }

@@ -4,15 +4,15 @@
 //! declaration in [`marey_model::table::stored`] stays the only one: [`Row::TABLE`] is it, and a test
 //! holds the two together. Ids are those of the run.
 
+mod bytes;
 mod field;
 mod tables;
 mod word;
 
 use arrow::array::ArrayRef;
-use marey_model::spool::Malformed;
 use marey_model::table::Table;
-use marey_model::varint::Fields;
 
+pub use self::bytes::{Bytes, Damaged};
 pub use self::field::{Args, Field};
 pub use self::tables::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
@@ -35,7 +35,7 @@ pub trait Row: Sized {
     /// Appends its bytes, in this program's own form.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads its bytes back.
-    fn take(input: &mut Fields<'_>) -> Result<Self, Malformed>;
+    fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
     /// Bytes that it takes beyond the struct.
     fn heap_bytes(&self) -> usize;
 
@@ -91,7 +91,7 @@ macro_rules! rows {
                     $(self.$field.put(out);)+
                 }
 
-                fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
+                fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
                     Ok(Self { $($field: <$type as Field>::take(input)?,)+ })
                 }
 

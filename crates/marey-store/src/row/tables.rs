@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use marey_model::metric::MetricValue;
-use marey_model::spool::Malformed;
 use marey_model::table::{Table, stored};
-use marey_model::varint::Fields;
 
 use super::{
-    ActivityKind, Args, CollectiveState, Field, FlowPoint, InstantScope, MemoryAction, Row, rows,
+    ActivityKind, Args, Bytes, CollectiveState, Damaged, Field, FlowPoint, InstantScope,
+    MemoryAction, Row, rows,
 };
 
 rows! {

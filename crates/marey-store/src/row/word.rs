@@ -1,10 +1,8 @@
 //! Columns whose texts are one of a few words.
 
 use arrow::array::{ArrayRef, AsArray, StringBuilder};
-use marey_model::spool::Malformed;
-use marey_model::varint::Fields;
 
-use super::Field;
+use super::{Bytes, Damaged, Field};
 
 /// Declares an enum of words; the last one stands for every other word.
 macro_rules! words {
@@ -52,10 +50,8 @@ macro_rules! words {
                 out.push(*self as u8);
             }
 
-            fn take(input: &mut Fields<'_>) -> Result<Self, Malformed> {
-                let number = input.byte()?;
-                let malformed = Malformed::Number { what: "word", number: number.into() };
-                Self::ALL.get(usize::from(number)).copied().ok_or(malformed)
+            fn take(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                Self::ALL.get(usize::from(input.byte()?)).copied().ok_or(Damaged)
             }
         }
     )+};

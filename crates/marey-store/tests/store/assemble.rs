@@ -358,40 +358,130 @@ fn flatten(tree: &Tree, start: i64, around: &str, out: &mut Vec<(i64, i64, i64, 
     out[at].1
 }
 
+/// Gives the slices of trees in some order, each tree on a thread, and compares the spans.
+fn come_back(trees: &[Tree], seed: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let mut expected = Vec::new();
+    for (number, tree) in (0..).zip(trees) {
+        let thread = run.thread(0, number, "t");
+        let mut slices = Vec::new();
+        flatten(tree, 1_000, "", &mut slices);
+        let mut order: Vec<usize> = (0..slices.len()).collect();
+        order.sort_by_key(|&at| (at as u64).wrapping_mul(seed | 1));
+        for at in order {
+            let (start, duration, _, path) = &slices[at];
+            let name = run.text(path.rsplit('/').next().unwrap());
+            let row = Slice { order: at as u64, ..slice(thread, *start, *duration, name) };
+            run.add_slice(&row).unwrap();
+        }
+        expected.extend(slices.into_iter().map(|row| (thread, row)));
+    }
+    run.finish(None).unwrap();
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let spans = spans(&reader);
+    assert!(spans.is_sorted_by_key(|span| span.start_nanos));
+    let mut found: Vec<_> = spans
+        .into_iter()
+        .map(|span| {
+            let path = format!("/{}", path(&reader, span.context_id));
+            (span.thread_id, (span.start_nanos, span.duration_nanos, span.children_nanos, path))
+        })
+        .collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn large_trees_come_back_from_their_slices() {
+    let around = |inside: Tree| Tree { own_nanos: 3, inside: vec![inside; 16] };
+    let leaf = Tree { own_nanos: 1, inside: Vec::new() };
+    let large = around(around(around(leaf)));
+    come_back(&[large.clone(), large], 0x9e37_79b9_7f4a_7c15);
+}
+
+#[test]
+fn what_lasts_long_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let name = run.text("x");
+    let (idle, busy) = (run.thread(0, 35, "idle"), run.thread(0, 36, "busy"));
+    run.add_slice(&slice(0, 0, 1_000_000, name)).unwrap();
+    run.add_slice(&slice(idle, 0, 10, name)).unwrap(); // over, though nothing follows on its thread
+    run.add_slice(&slice(busy, 5, 900_000, name)).unwrap();
+    (1..=5_000).for_each(|at| run.add_slice(&slice(0, 100 * at, 50, name)).unwrap());
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let rows = spans(&all(&run));
+    assert!(rows.is_sorted_by_key(|span| span.start_nanos));
+    let of = |thread: u32, duration_nanos: i64| {
+        let is_it =
+            |span: &&Span| span.thread_id == thread && span.duration_nanos == duration_nanos;
+        rows.iter().filter(is_it).collect::<Vec<_>>()
+    };
+    assert_eq!(of(0, 1_000_000)[0].children_nanos, 5_000 * 50);
+    assert_eq!([of(idle, 10).len(), of(busy, 900_000).len(), of(0, 50).len()], [1, 1, 5_000]);
+    // The two that are open all the time are in a part of their own.
+    let mut parts: Vec<_> = run.parts(&stored::SPANS).iter().map(marey_store::Part::rows).collect();
+    parts.sort_unstable();
+    assert_eq!(parts, [2, 5_001]);
+}
+
+#[test]
+fn a_brief_run_is_the_same_without_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let fill = |run: &mut Assembler| {
+        run.process(NewProcess { pid: 12, ..NewProcess::default() });
+        run.thread(0, 34, "main");
+        let name = run.text("x");
+        // So many that the part of their texts is begun before the others, and ended after them.
+        for at in 0..5_000 {
+            let mut args = NewArgs::default();
+            args.text("of", &format!("number {at}"));
+            let args = run.args(&mut args).unwrap();
+            run.add_slice(&Slice { args, ..slice(0, 100 * at, 50, name) }).unwrap();
+            run.add_gpu_activity(&kernel(100 * at, name)).unwrap();
+        }
+    };
+    let rows = |run: &Run| {
+        let reader = all(run);
+        let mut rows = Vec::new();
+        for span in spans(&reader) {
+            let mut json = String::new();
+            reader.args(&span.args, &mut json);
+            rows.push(format!("{} {} {json}", span.start_nanos, path(&reader, span.context_id)));
+        }
+        let activities = reader.rows::<GpuActivity>().unwrap();
+        rows.extend(activities.map(|row| format!("{:?}", row.unwrap())));
+        rows
+    };
+    let kept = folder.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let mut run = Assembler::new(&kept);
+    fill(&mut run);
+    run.finish(None).unwrap();
+
+    let scratch = folder.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let mut run = Assembler::brief(&scratch);
+    fill(&mut run);
+    let (run, assembled) = run.open(None, Path::new("trace.json")).unwrap();
+    assert_eq!((run.path(), assembled.events), (Path::new("trace.json"), 10_000));
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
+    let (brief, kept) = (rows(&run), rows(&Run::open(&kept).unwrap()));
+    assert!(brief.len() == 10_000 && brief[4_999] == r#"499900 x {"of":"number 4999"}"#);
+    assert!(brief == kept);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
     fn trees_come_back_from_their_slices(trees in prop::collection::vec(tree(), 1..3), seed in any::<u64>()) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut run = assembler(folder.path());
-        let mut expected = Vec::new();
-        for (number, tree) in (0..).zip(&trees) {
-            let thread = run.thread(0, number, "t");
-            let mut slices = Vec::new();
-            flatten(tree, 1_000, "", &mut slices);
-            let mut order: Vec<usize> = (0..slices.len()).collect();
-            order.sort_by_key(|&at| (at as u64).wrapping_mul(seed | 1));
-            for at in order {
-                let (start, duration, _, path) = &slices[at];
-                let name = run.text(path.rsplit('/').next().unwrap());
-                run.add_slice(&Slice { order: at as u64, ..slice(thread, *start, *duration, name) }).unwrap();
-            }
-            expected.extend(slices.into_iter().map(|row| (thread, row)));
-        }
-        run.finish(None).unwrap();
-        let run = Run::open(folder.path()).unwrap();
-        let reader = all(&run);
-        let mut found: Vec<_> = spans(&reader)
-            .into_iter()
-            .map(|span| {
-                let path = format!("/{}", path(&reader, span.context_id));
-                (span.thread_id, (span.start_nanos, span.duration_nanos, span.children_nanos, path))
-            })
-            .collect();
-        found.sort();
-        expected.sort();
-        prop_assert_eq!(found, expected);
+        come_back(&trees, seed);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     let options = args.options()?;
     let opened = runs::open(path, output)?;
     let (name, warnings) = (opened.name().to_string_lossy().into_owned(), opened.warnings());
-    let (run, _folder) = opened.into_parts();
+    let run = opened.into_run();
     let database = Database::new(Arc::new(run), Limits::default());
     let questions = Questions::new(&database);
     let report = watched(&questions, || Report::of(&questions, name, warnings, &options))?;

@@ -98,7 +98,7 @@ pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Sto
 pub(crate) fn measured(path: &Path, output: &mut Output) -> Result<Measured, Stop> {
     let opened = runs::open(path, output)?;
     let name = opened.name().to_string_lossy().into_owned();
-    let (run, _folder) = opened.into_parts();
+    let run = opened.into_run();
     let database = Database::new(Arc::new(run), Limits::default());
     let questions = Questions::new(&database);
     watched(&questions, || Measured::of(&questions, name))

@@ -1,13 +1,13 @@
-//! LEB128 varints and what is made of them: how numbers are written where bytes count.
+//! Fields of a payload: LEB128 varints and what is made of them.
 
-use crate::spool::Malformed;
+use super::error::Malformed;
 
 /// Most bytes of a varint.
 const MAX_BYTES: usize = 10;
 
 /// Appends a number.
 #[inline]
-pub fn put(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     if number < 0x80 {
         out.push(number as u8);
         return;
@@ -20,62 +20,51 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
         len += 1;
     }
     bytes[len] = number as u8;
-    // All of them, since a copy of a known length takes no call.
-    let end = out.len() + len + 1;
-    out.extend_from_slice(&bytes);
-    out.truncate(end);
+    out.extend_from_slice(&bytes[..=len]);
 }
 
 /// Appends a number that may be negative.
 #[inline]
-pub fn put_signed(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, zigzag(number));
 }
 
 /// Appends a length and a text.
-pub fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Small numbers of either sign as small numbers without one.
 #[inline]
-pub const fn zigzag(number: i64) -> u64 {
+pub(crate) const fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
 /// The number that [`zigzag`] was given.
 #[inline]
-pub const fn unzigzag(number: u64) -> i64 {
+pub(crate) const fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
-/// Fields that are not read yet. What cannot be read is [`Malformed`], and nothing of it is taken.
-#[derive(Debug)]
-pub struct Fields<'a>(pub &'a [u8]);
+/// The fields of a payload that are not read yet.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// A byte.
-    pub fn byte(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (&first, rest) = self.0.split_first().ok_or(Malformed::Short)?;
         self.0 = rest;
         Ok(first)
     }
 
-    /// So many bytes.
-    pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed::Short)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    /// A number.
     #[inline]
-    pub fn number(&mut self) -> Result<u64, Malformed> {
-        if let Some((&small @ ..0x80, rest)) = self.0.split_first() {
-            self.0 = rest;
-            return Ok(small.into());
-        }
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for (at, &byte) in self.0.iter().take(MAX_BYTES).enumerate() {
             if at == MAX_BYTES - 1 && byte > 1 {
@@ -90,19 +79,17 @@ impl<'a> Fields<'a> {
         Err(Malformed::Short)
     }
 
-    /// A number that may be negative.
     #[inline]
-    pub fn signed(&mut self) -> Result<i64, Malformed> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
         self.number().map(unzigzag)
     }
 
-    /// A number of 32 bits.
-    pub fn number_u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn number_u32(&mut self) -> Result<u32, Malformed> {
         narrow(self.number()?)
     }
 
     /// How many items follow, which take at least `least_bytes` each: never more than there can be.
-    pub fn count(&mut self, least_bytes: usize) -> Result<usize, Malformed> {
+    pub(crate) fn count(&mut self, least_bytes: usize) -> Result<usize, Malformed> {
         let count = self.number()?;
         let most = self.0.len() / least_bytes;
         if count > most as u64 {
@@ -111,14 +98,12 @@ impl<'a> Fields<'a> {
         Ok(count as usize)
     }
 
-    /// A length and a text.
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         let len = self.count(1)?;
         str::from_utf8(self.bytes(len)?).or(Err(Malformed::Text))
     }
 
-    /// A real number as its eight bytes, little endian.
-    pub fn float(&mut self) -> Result<f64, Malformed> {
+    pub(crate) fn float(&mut self) -> Result<f64, Malformed> {
         let bytes = self.0.first_chunk().ok_or(Malformed::Short)?;
         self.0 = &self.0[bytes.len()..];
         Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
@@ -126,7 +111,7 @@ impl<'a> Fields<'a> {
 }
 
 /// A number as an id or another field of 32 bits.
-pub fn narrow(number: u64) -> Result<u32, Malformed> {
+pub(crate) fn narrow(number: u64) -> Result<u32, Malformed> {
     u32::try_from(number).or(Err(Malformed::TooLarge))
 }
 
