@@ -3,6 +3,8 @@
 use marey_model::context::NodeKind;
 use marey_store::row::ActivityKind;
 
+use crate::import::Import;
+
 /// What an event of a category is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Category {
@@ -53,6 +55,30 @@ impl Category {
         }
     }
 }
+
+/// The words of a file so far, each with what it means and its id: there are few, so that looking
+/// through them takes less than a table.
+#[derive(Debug, Default)]
+pub(super) struct Categories {
+    known: Vec<(Box<str>, Category, u32)>,
+}
+
+impl Categories {
+    /// What a word means, and its id.
+    pub(super) fn of(&mut self, word: &str, import: &mut Import) -> (Category, u32) {
+        if let Some((_, category, id)) = self.known.iter().find(|(known, ..)| **known == *word) {
+            return (*category, *id);
+        }
+        let (category, id) = (Category::of(word), import.run.text(word));
+        if self.known.len() < MAX_KNOWN {
+            self.known.push((word.into(), category, id));
+        }
+        (category, id)
+    }
+}
+
+/// A file with more words than these has no use for a list of them.
+const MAX_KNOWN: usize = 16;
 
 /// Arguments that only what a device did has.
 pub(super) const DEVICE_ARGS: [&str; 4] = ["device", "stream", "correlation", "call_stack"];

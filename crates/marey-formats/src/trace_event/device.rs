@@ -49,7 +49,7 @@ impl Devices {
     pub(super) fn add(
         &mut self,
         event: &Event,
-        kind: ActivityKind,
+        (kind, category_id): (ActivityKind, Option<u32>),
         times: Times,
         lanes: &mut Lanes,
         import: &mut Import,
@@ -84,7 +84,7 @@ impl Devices {
             registers: columns.registers,
             shared_bytes: columns.shared_bytes,
             bytes: columns.bytes,
-            category_id: event.category().map(|category| import.run.text(&category)),
+            category_id,
             // Old files repeat the correlation where they know no operator.
             external_id: external_id.filter(|id| columns.correlation_id != Some(*id)),
             args: import.run.args(&mut self.args)?,

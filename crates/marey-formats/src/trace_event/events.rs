@@ -6,7 +6,7 @@ use marey_model::loss::LossCause;
 use marey_store::Slice;
 use marey_store::row::{ActivityKind, AsyncSpan, Flow, FlowPoint, Instant, InstantScope};
 
-use super::category::{Category, DEVICE_ARGS};
+use super::category::{Categories, Category, DEVICE_ARGS};
 use super::device::{Devices, context, is_graph_lane, names};
 use super::event::Event;
 use super::lanes::Lanes;
@@ -26,6 +26,7 @@ pub(super) struct Events {
     pub(super) meta: Meta,
     devices: Devices,
     open: AllOpen,
+    categories: Categories,
     args: NewArgs,
     /// How many have begun.
     begun: u64,
@@ -111,7 +112,11 @@ impl Events {
 
     fn complete(&mut self, event: &Event, times: Times, import: &mut Import) -> Result<(), Broken> {
         let word = event.category();
-        let category = word.as_deref().map_or(Category::Host(NodeKind::Scope), Category::of);
+        let known = word.as_deref().map(|word| self.categories.of(word, import));
+        let (category, category_id) = known.map_or_else(
+            || (Category::Host(NodeKind::Scope), None),
+            |(category, id)| (category, Some(id)),
+        );
         let device_kind = match category {
             Category::Device(kind) => Some(kind),
             Category::MaybeDevice(kind) => {
@@ -120,7 +125,7 @@ impl Events {
             _ => None,
         };
         if let Some(kind) = device_kind {
-            return self.devices.add(event, kind, times, &mut self.lanes, import);
+            return self.devices.add(event, (kind, category_id), times, &mut self.lanes, import);
         }
         let is_of_proton = matches!(word.as_deref(), Some("scope" | "metric"));
         if is_of_proton && let Some(stack) = call_stack(event) {
@@ -128,7 +133,6 @@ impl Events {
         }
         let name = event.name();
         let (kind, step) = kind_and_step(category, &name);
-        let category_id = word.map(|word| import.run.text(&word));
         let lane = self.lanes.lane_of(event, import);
         if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
             self.lanes.set_host(lane.process);
@@ -183,7 +187,8 @@ impl Events {
         import: &mut Import,
     ) -> Result<(), Broken> {
         if is_graph_lane(self.lanes.ids(event)) {
-            let kind = ActivityKind::Annotation;
+            let category_id = event.category().map(|category| import.run.text(&category));
+            let kind = (ActivityKind::Annotation, category_id);
             return self.devices.add(event, kind, times, &mut self.lanes, import);
         }
         let stack = names(stack);

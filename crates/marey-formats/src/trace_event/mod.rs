@@ -39,7 +39,7 @@ use crate::import::{Broken, Import};
 use crate::input::{Input, MAX_USED};
 
 /// Batches that wait for who makes rows of them.
-const MAX_WAITING: usize = 1;
+const MAX_WAITING: usize = 2;
 
 /// Reads a trace.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken> {

@@ -38,7 +38,7 @@ use crate::{Manifest, ProcessEntry, Run, StoreError};
 const BATCH_ROWS: usize = 1 << 9;
 
 /// Batches of spans that wait for who writes them.
-const MAX_WAITING: usize = 1;
+const MAX_WAITING: usize = 3;
 
 /// Makes a run of the events of foreign files.
 #[derive(Debug)]

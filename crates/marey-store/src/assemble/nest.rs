@@ -30,7 +30,7 @@ use crate::sums::{self, Whose};
 const MAX_DEPTH: usize = 10_000;
 
 /// Spans that wait for one that began before them and is not over.
-const MAX_PENDING: usize = 2048;
+const MAX_PENDING: usize = 1024;
 
 /// Contexts of samples, times threads, that a flame graph shows at most: a file may name a deep stack
 /// on many threads in a few bytes.
