@@ -53,10 +53,15 @@ impl Parts {
         Self { run, next, lifetime: *lifetime, free: Vec::new(), written: Vec::new() }
     }
 
+    /// Whether they go with the process.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.lifetime == Lifetime::Brief
+    }
+
     /// Begins a part, of which the first rows are so many.
     fn begin(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if self.lifetime != Lifetime::Brief {
+        if !self.is_brief() {
             return PartWriter::create(&self.run, table, number);
         }
         let scratch = self.free.pop().map_or_else(|| Scratch::new(&self.run), Ok)?;

@@ -76,12 +76,12 @@ impl Run {
         path: &Path,
         manifest: Manifest,
         written: impl Iterator<Item = &'a WrittenPart>,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let mut parts: BTreeMap<String, Vec<Part>> = BTreeMap::new();
         for part in written {
-            parts.entry(part.table().name.to_owned()).or_default().push(part.open());
+            parts.entry(part.table().name.to_owned()).or_default().push(part.open()?);
         }
-        Self::new(path, manifest, parts, false)
+        Ok(Self::new(path, manifest, parts, false))
     }
 
     fn new(

@@ -53,7 +53,7 @@ enum Packing {
     Plain,
 }
 
-/// From so many rows on, that megabyte is worth it.
+/// From so many rows at the start on, that megabyte is worth it.
 const MANY_ROWS: usize = 1024;
 
 /// A file without a name for parts, one after the other.
@@ -213,12 +213,16 @@ impl WrittenPart {
     }
 
     /// Opens it where it was written.
-    pub(crate) fn open(&self) -> Part {
+    pub(crate) fn open(&self) -> Result<Part, StoreError> {
         let source = match &self.place {
-            Place::Hidden(path) => Source::Path(path.to_path_buf()),
+            Place::Hidden(path) => {
+                let file = File::open(path).map_err(StoreError::io("open", path))?;
+                Source::Open(Arc::new(file), 0)
+            }
             Place::Scratch(file, start) => Source::Open(Arc::clone(file), *start),
         };
-        Part { name: self.name.clone(), rows: self.rows, len_bytes: self.len_bytes, source }
+        let Self { name, rows, len_bytes, .. } = self;
+        Ok(Part { name: name.clone(), rows: *rows, len_bytes: *len_bytes, source })
     }
 
     /// Gives it its name, if it has a file of its own.

@@ -388,14 +388,19 @@ impl Assembler {
     /// Makes the folder a run. `shift_nanos` is added to every moment: what aligns the clock of the
     /// file with those of other ranks. The run may still be in the system's cache: what it was made of
     /// must not go.
+    ///
+    /// # Panics
+    ///
+    /// If the run is a brief one ([`Self::brief`]), which is in no folder.
     pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
+        assert!(!self.parts.is_brief(), "a brief run is opened, not finished");
         let (assembled, manifest) = self.write(shift_nanos)?;
         let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
         manifest.publish_as(&self.parts.run, written, false)?;
         Ok(assembled)
     }
 
-    /// As [`Self::finish`], for a brief run. It has the path of what it was made of, for messages.
+    /// Opens the run, of which nothing has a name. It has the path of what it was made of, for messages.
     pub fn open(
         mut self,
         shift_nanos: Option<i64>,
@@ -403,7 +408,7 @@ impl Assembler {
     ) -> Result<(Run, Assembled), StoreError> {
         let (assembled, manifest) = self.write(shift_nanos)?;
         let parts = self.parts.written.iter().map(|(part, _)| part);
-        Ok((Run::of_parts(path, manifest, parts), assembled))
+        Ok((Run::of_parts(path, manifest, parts)?, assembled))
     }
 
     /// Writes all tables, and says what they are.
