@@ -4,7 +4,9 @@
 //! much ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds out which operator
 //! launched which activity of a device, sums up, and writes the run at one stroke.
 
+mod leaving;
 mod nest;
+mod places;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,8 +23,10 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
+use self::leaving::Left;
 pub use self::nest::Slice;
-use self::nest::{Launches, Left, Nested, PlaceSums};
+use self::nest::{Launches, Nested};
+use self::places::PlaceSums;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};

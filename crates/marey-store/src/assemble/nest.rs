@@ -8,33 +8,26 @@
 //! again. Those that the others would have to wait for too long leave later, by themselves.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::mem;
-use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 
-use super::{Assembler, BATCH_ROWS, NewThread, shifted};
+use super::leaving::{Begun, Leaving, Left};
+use super::places::Places;
+use super::{Assembler, NewThread};
 use crate::StoreError;
 use crate::names::{self, Names};
-use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
+use crate::rollup::{NO_PLACE, Summand};
 use crate::row::{Args, Bytes, Damaged, Field, GpuActivity, Span, Step};
 use crate::sort::{Sortable, Sorter};
-use crate::sums::{self, Whose};
 
 /// Slices inside each other beyond so many lie beside the innermost one. Files that are nested deeper
 /// are not read as trees either.
 const MAX_DEPTH: usize = 10_000;
-
-/// Spans that wait for one that began before them and is not over.
-const MAX_PENDING: usize = 1024;
-
-/// Contexts of samples, times threads, that a flame graph shows at most: a file may name a deep stack
-/// on many threads in a few bytes.
-const MAX_SAMPLED_PLACES: usize = 1 << 20;
 
 /// Something that was entered and left on a thread, as an importer knows it: what is around it is
 /// found out from the times.
@@ -184,146 +177,6 @@ struct Nest<'a> {
     too_deep: BTreeMap<u32, u64>,
 }
 
-/// Spans on their way to who writes them and sums them up.
-struct Leaving {
-    /// By their start, each with whether it is over; the first is not.
-    pending: VecDeque<(Span, bool)>,
-    /// How many began before the first of those.
-    first: u64,
-    left: Left,
-    out: SyncSender<Left>,
-    /// Those that the others did not wait for.
-    late: Sorter<Span>,
-}
-
-/// Spans that have left.
-pub(super) struct Left {
-    /// Those that are next by their start.
-    pub(super) spans: Vec<Span>,
-    /// What is summed up of those that ended next.
-    pub(super) ended: Vec<Summand>,
-}
-
-impl Left {
-    fn new() -> Self {
-        Self { spans: Vec::with_capacity(BATCH_ROWS), ended: Vec::with_capacity(BATCH_ROWS) }
-    }
-}
-
-/// Places that sums are of: each a thread and a context.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    /// The place of each context on the first thread that had it; [`NO_PLACE`] where none did.
-    first: Vec<u32>,
-    /// Places on other threads.
-    others: HashMap<(u32, u32), u32>,
-    /// Thread, context and name of each.
-    all: Vec<[u32; 3]>,
-}
-
-impl Places {
-    fn id(&mut self, thread: u32, context: u32, name: u32) -> u32 {
-        let next = self.all.len() as u32;
-        let at = context as usize;
-        if self.first.len() <= at {
-            self.first.resize(at + 1, NO_PLACE);
-        }
-        let place = match self.first[at] {
-            NO_PLACE => {
-                self.first[at] = next;
-                next
-            }
-            first if self.all[first as usize][0] == thread => first,
-            _ => *self.others.entry((thread, context)).or_insert(next),
-        };
-        if place == next {
-            self.all.push([thread, context, name]);
-        }
-        place
-    }
-}
-
-/// Sums of spans by place.
-#[derive(Debug)]
-pub(super) struct PlaceSums {
-    wholes: Vec<Whole>,
-    rollup: Rollup,
-}
-
-impl PlaceSums {
-    /// Of so many spans.
-    pub(super) fn new(spans: u64) -> Self {
-        Self { wholes: Vec::new(), rollup: Rollup::new(0, spans) }
-    }
-
-    pub(super) fn add(&mut self, span: &Summand) {
-        self.extend_to(span.place);
-        if span.parent != NO_PLACE {
-            self.extend_to(span.parent);
-        }
-        self.wholes[span.place as usize].add(span.duration_nanos, span.children_nanos);
-        self.rollup.add(span);
-    }
-
-    fn extend_to(&mut self, place: u32) {
-        while self.wholes.len() <= place as usize {
-            self.wholes.push(Whole::default());
-            self.rollup.add_place();
-        }
-    }
-}
-
-impl Leaving {
-    fn new(out: SyncSender<Left>, folder: &Path) -> Self {
-        let (pending, left, late) = (VecDeque::new(), Left::new(), Sorter::new(folder));
-        Self { pending, first: 0, left, out, late }
-    }
-
-    /// How many began.
-    fn begun(&self) -> u64 {
-        self.first + self.pending.len() as u64
-    }
-
-    /// The one with this number is over.
-    fn end(&mut self, number: u64, children_nanos: i64) {
-        let (span, is_over) = &mut self.pending[(number - self.first) as usize];
-        (span.children_nanos, *is_over) = (children_nanos, true);
-        self.send_those_over();
-    }
-
-    /// Takes the first one, which goes by itself.
-    fn leave_first_behind(&mut self) -> Option<Span> {
-        let (span, _) = self.pending.pop_front()?;
-        self.first += 1;
-        self.send_those_over();
-        Some(span)
-    }
-
-    /// Sends those in front that are over.
-    fn send_those_over(&mut self) {
-        while let Some((span, _)) = self.pending.pop_front_if(|(_, is_over)| *is_over) {
-            self.first += 1;
-            self.left.spans.push(span);
-            if self.left.spans.len() == BATCH_ROWS {
-                self.send();
-            }
-        }
-    }
-
-    /// Has one that ended summed up; those inside it went before.
-    fn sum_up(&mut self, span: Summand) {
-        self.left.ended.push(span);
-        if self.left.ended.len() == BATCH_ROWS {
-            self.send();
-        }
-    }
-
-    fn send(&mut self) {
-        // Who takes them may have failed, and says why.
-        drop(self.out.send(mem::replace(&mut self.left, Left::new())));
-    }
-}
-
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
         let thread = slice.thread_id as usize;
@@ -345,38 +198,37 @@ impl Nest<'_> {
             self.launches.by_external.insert((process, external), context);
         }
         let place = self.places.id(slice.thread_id, context, slice.name_id);
-        if self.spans.pending.len() == MAX_PENDING {
-            self.wait_no_more(slice.start_nanos)?;
+        if let Some(first) = self.spans.held_up() {
+            self.wait_no_more(first, slice.start_nanos)?;
         }
+        let Slice { kind, step, start_nanos, duration_nanos, .. } = slice;
+        let number = self.spans.begin(span(slice, context));
         self.open[thread].push(Open {
-            number: self.spans.begun(),
-            kind: slice.kind,
-            step: slice.step,
-            start_nanos: slice.start_nanos,
-            duration_nanos: slice.duration_nanos,
+            number,
+            kind,
+            step,
+            start_nanos,
+            duration_nanos,
             context,
             place,
             children_nanos: 0,
             span: None,
         });
-        self.spans.pending.push_back((span(slice, context), false));
         Ok(())
     }
 
     /// Has the others wait no more for the first of those that are not known to be over, now that it is
     /// this late: if nothing comes on its thread any more that could be inside it, it is over.
-    fn wait_no_more(&mut self, now_nanos: i64) -> Result<(), StoreError> {
-        let number = self.spans.first;
-        let Some((span, _)) = self.spans.pending.front() else { return Ok(()) };
-        let thread = span.thread_id as usize;
-        let at = self.open[thread].partition_point(|open| open.number < number);
+    fn wait_no_more(&mut self, first: Begun, now_nanos: i64) -> Result<(), StoreError> {
+        let thread = first.thread as usize;
+        let at = self.open[thread].partition_point(|open| open.number < first.number);
         if self.open[thread][at].end_nanos() <= now_nanos {
             while self.open[thread].len() > at {
                 self.close_one(thread)?; // what is inside it goes before
             }
             self.open[thread].shrink_to_fit(); // there may be many threads, each of one slice
         } else {
-            self.open[thread][at].span = self.spans.leave_first_behind().map(Box::new);
+            self.open[thread][at].span = self.spans.take_first().map(Box::new);
         }
         Ok(())
     }
@@ -398,7 +250,7 @@ impl Nest<'_> {
         }
         match open.span {
             None => self.spans.end(open.number, children_nanos),
-            Some(span) => self.spans.late.push(&Span { children_nanos, ..*span })?,
+            Some(span) => self.spans.end_late(&Span { children_nanos, ..*span })?,
         }
         Ok(())
     }
@@ -473,56 +325,12 @@ impl Assembler {
                 nest.close_one(thread)?;
             }
         }
-        nest.spans.send();
         nest.launches.sort();
-        let Nest { steps, places, launches, too_deep, spans: Leaving { late, .. }, .. } = nest;
+        let Nest { steps, places, launches, too_deep, spans, .. } = nest;
+        let late = spans.finish();
         for (process, count) in too_deep {
             self.lose(process, LossCause::Unsupported, count);
         }
         Ok(Nested { late, steps, places, launches })
-    }
-
-    /// Writes the sums of spans and of samples.
-    pub(super) fn write_sums(
-        &mut self,
-        mut places: Places,
-        mut sums: PlaceSums,
-        shift: i64,
-    ) -> Result<(), StoreError> {
-        self.add_samples(&mut places, &mut sums);
-        let starts = shifted(&self.extents, shift);
-        let whose = |place: u32| {
-            let [thread, context, name] = places.all[place as usize];
-            let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
-            Whose { thread, context, name, start_nanos }
-        };
-        sums::write(&sums.wholes, sums.rollup, whose, None, &mut self.parts)
-    }
-
-    /// Adds what samples say: each counts in all contexts around it too, but for calls.
-    fn add_samples(&mut self, places: &mut Places, sums: &mut PlaceSums) {
-        // A context has a larger number than the one around it, so each is complete when it is its turn.
-        let mut waiting = BTreeMap::new();
-        for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
-            waiting.insert((context, thread), [count, nanos, nanos]);
-        }
-        while let Some(((context, thread), [count, nanos, self_nanos])) = waiting.pop_last() {
-            let Some(parent) = self.names.parent(context) else { continue };
-            if places.all.len() >= MAX_SAMPLED_PLACES {
-                let process = self.threads[thread as usize].process;
-                self.lose(process, LossCause::Unsupported, 1);
-                continue;
-            }
-            let place = places.id(thread, context, self.names.name(context));
-            sums.extend_to(place);
-            let sums = &mut sums.wholes[place as usize].sums;
-            sums.count = sums.count.saturating_add(count.round() as i64);
-            let (nanos_here, inside_nanos) =
-                (nanos.round() as i64, (nanos - self_nanos).round() as i64);
-            sums.add(nanos_here, inside_nanos);
-            let around = waiting.entry((parent, thread)).or_insert([0.0; 3]);
-            around[0] += if self.sampled.counts_calls { 0.0 } else { count };
-            around[1] += nanos;
-        }
     }
 }
