@@ -65,7 +65,7 @@ impl Parts {
             return PartWriter::create(&self.run, table, number);
         }
         let scratch = self.free.pop().map_or_else(|| Scratch::new(&self.run), Ok)?;
-        PartWriter::append(scratch, &self.run, table, number, rows)
+        PartWriter::append(scratch, &self.run, table, number, rows < BATCH_ROWS)
     }
 
     fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
@@ -171,7 +171,8 @@ impl<R: Row> RowPart<R> {
     }
 }
 
-/// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit.
+/// Rows that are written at a time, and bytes of texts and lists in them: an array has a limit. A part
+/// that begins with fewer rows is a small one.
 const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 

@@ -49,12 +49,9 @@ enum Packing {
     Compressed,
     /// To be written fast.
     Differences,
-    /// To be written at once: what makes differences takes a megabyte a column.
+    /// Few rows, to be written at once: what makes differences takes a megabyte a column.
     Plain,
 }
-
-/// From so many rows at the start on, that megabyte is worth it.
-const MANY_ROWS: usize = 1024;
 
 /// A file without a name for parts, one after the other.
 #[derive(Debug)]
@@ -115,18 +112,17 @@ impl PartWriter {
         Self::new(table, number, path.to_path_buf(), Place::Hidden(path), out, Packing::Compressed)
     }
 
-    /// Begins a part of a table in a file of this folder that nobody else writes to meanwhile. Its first
-    /// rows are so many.
+    /// Begins a part of a table in a file of this folder that nobody else writes to meanwhile.
     pub(crate) fn append(
         scratch: Scratch,
         folder: &Path,
         table: &'static Table,
         number: u32,
-        first_rows: usize,
+        is_small: bool,
     ) -> Result<Self, StoreError> {
         let Scratch { file, len_bytes: start } = scratch;
         let place = Place::Scratch(Arc::clone(&file), start);
-        let packing = if first_rows < MANY_ROWS { Packing::Plain } else { Packing::Differences };
+        let packing = if is_small { Packing::Plain } else { Packing::Differences };
         Self::new(table, number, folder.to_owned(), place, Out(file), packing)
     }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use marey_model::args::NewArgs;
 
 use super::lexer::{Lexer, Member, Piece, Stop};
+use super::number::quoted;
 use super::text::{repaired, unescaped};
 
 /// The pieces of an event.
@@ -60,21 +61,11 @@ impl Role {
         })
     }
 
-    /// The same by the first bytes behind a quote, for keys that most events have; with its length.
+    /// The same by the first bytes behind a quote, with the length of the key: all but `scope` are short.
     #[inline]
     fn at_start(bytes: [u8; 8]) -> Option<(Self, usize)> {
-        Some(match bytes {
-            [b'p', b'h', b'"', ..] => (Self::Phase, 2),
-            [b't', b's', b'"', ..] => (Self::Time, 2),
-            [b'i', b'd', b'"', ..] => (Self::Id, 2),
-            [b'c', b'a', b't', b'"', ..] => (Self::Category, 3),
-            [b'p', b'i', b'd', b'"', ..] => (Self::Process, 3),
-            [b't', b'i', b'd', b'"', ..] => (Self::Thread, 3),
-            [b'd', b'u', b'r', b'"', ..] => (Self::Duration, 3),
-            [b'n', b'a', b'm', b'e', b'"', ..] => (Self::Name, 4),
-            [b'a', b'r', b'g', b's', b'"', ..] => (Self::Args, 4),
-            _ => return None,
-        })
+        let len = bytes[..5].iter().position(|byte| *byte == b'"')?;
+        Self::of(&bytes[..len]).map(|role| (role, len))
     }
 }
 
@@ -292,9 +283,9 @@ impl<'a> Event<'a> {
 
     /// What a text says; other values say what stands there.
     pub(super) fn text_of(&self, json: &'a str) -> Cow<'a, str> {
-        match json.as_bytes() {
-            [b'"', .., b'"'] => self.unescape(&json[1..json.len() - 1]),
-            _ => Cow::Borrowed(json),
+        match quoted(json) {
+            Some(raw) => self.unescape(raw),
+            None => Cow::Borrowed(json),
         }
     }
 

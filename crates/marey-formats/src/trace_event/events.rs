@@ -129,7 +129,7 @@ impl Events {
         }
         let is_of_proton = matches!(word.as_deref(), Some("scope" | "metric"));
         if is_of_proton && let Some(stack) = call_stack(event) {
-            return self.complete_of_proton(event, stack, times, import);
+            return self.complete_of_proton(event, stack, (times, category_id), import);
         }
         let name = event.name();
         let (kind, step) = kind_and_step(category, &name);
@@ -183,11 +183,10 @@ impl Events {
         &mut self,
         event: &Event,
         stack: &str,
-        times: Times,
+        (times, category_id): (Times, Option<u32>),
         import: &mut Import,
     ) -> Result<(), Broken> {
         if is_graph_lane(self.lanes.ids(event)) {
-            let category_id = event.category().map(|category| import.run.text(&category));
             let kind = (ActivityKind::Annotation, category_id);
             return self.devices.add(event, kind, times, &mut self.lanes, import);
         }
@@ -235,7 +234,7 @@ impl Events {
             name_id: import.run.text(name),
             step: None,
             is_open,
-            category_id: event.category().map(|category| import.run.text(&category)),
+            category_id,
             correlation_id,
             external_id,
             args: import.run.args(&mut self.args)?,

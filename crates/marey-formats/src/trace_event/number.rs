@@ -69,9 +69,17 @@ pub(super) fn whole(json: &str) -> Option<i64> {
     })
 }
 
+/// What is between the quotes of a text; `None`, if it is none.
+pub(super) fn quoted(json: &str) -> Option<&str> {
+    match json.as_bytes() {
+        [b'"', .., b'"'] => Some(&json[1..json.len() - 1]),
+        _ => None,
+    }
+}
+
 /// A text without its quotes; what is no text, as it is.
 pub(super) fn unquoted(json: &str) -> &str {
-    json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json)
+    quoted(json).unwrap_or(json)
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub use error::{Broken, Malformed, SpoolError, TooLong};
 pub use frame::{Counter, Frame, NodeDef, SessionEvent, Span, Value};
 pub use numbered::Numbered;
 pub use read::{Reader, Torn};
+pub use varint::{unzigzag, zigzag};
 pub use write::Writer;
 
 /// The first bytes of a file.

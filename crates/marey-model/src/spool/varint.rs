@@ -37,13 +37,13 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
 
 /// Small numbers of either sign as small numbers without one.
 #[inline]
-pub(crate) const fn zigzag(number: i64) -> u64 {
+pub const fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
 /// The number that [`zigzag`] was given.
 #[inline]
-pub(crate) const fn unzigzag(number: u64) -> i64 {
+pub const fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 

@@ -5,6 +5,8 @@
 
 use std::io;
 
+use marey_model::spool::{unzigzag, zigzag};
+
 /// Bytes of rows that are not read yet.
 #[derive(Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
@@ -43,7 +45,7 @@ pub(super) fn put(out: &mut Vec<u8>, number: u64) {
 /// Appends a number that may be negative.
 #[inline]
 pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
+    put(out, zigzag(number));
 }
 
 impl<'a> Bytes<'a> {
@@ -82,8 +84,7 @@ impl<'a> Bytes<'a> {
     /// What [`put_signed`] was given.
     #[inline]
     pub(super) fn signed(&mut self) -> Result<i64, Damaged> {
-        let number = self.number()?;
-        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+        self.number().map(unzigzag)
     }
 
     /// How many items follow, of a byte each at least: never more than there can be.
