@@ -13,6 +13,7 @@ use crate::nvml;
 use marey_record::device::{Flush, Source};
 use marey_record::{Worker, api, device};
 use std::any::Any;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is asked for.
@@ -42,6 +43,8 @@ pub enum Level {
     Host(Unavailable),
 }
 
+/// Held by whoever begins or ends anything here: NVML's locks are taken under it, and a fork that waits
+/// for it waits for them.
 static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 
 /// What starts CUPTI beside the program's thread that starts the driver.
@@ -72,8 +75,9 @@ impl Source for Devices {
     }
 
     fn begin_child(&self) {
-        *lock() = Level::Idle;
-        device::note(NOTE, "a process that was forked: the host side only");
+        if !matches!(mem::take(&mut *lock()), Level::Idle) {
+            device::note(NOTE, "a process that was forked: the host side only");
+        }
         session::begin_child();
     }
 }
@@ -81,7 +85,9 @@ impl Source for Devices {
 /// The key under which profiles and runs say how devices were recorded.
 const NOTE: &str = "gpu";
 
+/// Locks, known to the recorder, which has forks wait.
 fn lock() -> MutexGuard<'static, Level> {
+    device::set_source(&Devices);
     LEVEL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -98,12 +104,11 @@ pub fn note(text: &str) {
 /// Has devices recorded from now on, or from when the program uses CUDA. Fails only where the backend is
 /// required; else [`level`] tells why there is none.
 pub fn start(request: &Request) -> Result<(), Unavailable> {
-    device::set_source(&Devices);
+    let mut level = lock();
     if request.keeps_activities {
         // Counters come beside what CUPTI tells, and without it; their state says why not.
         drop(nvml::start());
     }
-    let mut level = lock();
     if !request.is_required && !Driver::is_started() {
         let mut request = request.clone();
         match &*level {

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Does what is better done as soon as the library is loaded: notes the time, from which the clock is
-/// calibrated, and prepares the fences.
+/// calibrated, and prepares forks and the fences.
 pub fn note_load() {
     clock::note_load();
+    fork::note_load();
     sync::announce_heavy_fences();
 }
 

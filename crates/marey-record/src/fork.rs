@@ -30,16 +30,30 @@ thread_local! {
     static IS_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The library is loaded: from now on there may be locks that a child must not find locked.
+pub(crate) fn note_load() {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(handle);
+}
+
 /// Installs the handlers, once; and the one that writes the files when the process ends.
-#[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
+///
+/// Libraries of vendors that were loaded before the first session have handlers too, maybe. What runs
+/// before a fork runs in reverse, and who holds our locks may wait for theirs: so ours are there again.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: the functions live as long as the library, which is never unloaded: its
-        // thread-local destructors pin it.
-        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        handle();
         finish_at_exit();
     });
+}
+
+/// Has forks wait for our locks. Of several handlers the first does it all.
+#[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
+fn handle() {
+    // SAFETY: the functions live as long as the library, which is never unloaded: its thread-local
+    // destructors pin it.
+    unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
 }
 
 /// Has the sessions end with the process, before anything does that was there when this was called:
@@ -77,7 +91,7 @@ pub(crate) fn start_source(source: &'static Worker) {
 }
 
 extern "C" fn before() {
-    if is_of_library() {
+    if is_of_library() || HELD.with(|slot| slot.borrow().is_some()) {
         return;
     }
     let held = loop {
@@ -122,21 +136,21 @@ fn try_hold() -> Option<Box<dyn Any>> {
     Some(Box::new((threads, sources, held, source, sessions)))
 }
 
+/// Lets go of our locks; `false` where another handler has, and for forks that took none.
+fn let_go() -> bool {
+    HELD.with(|slot| slot.borrow_mut().take()).is_some()
+}
+
 extern "C" fn after_in_parent() {
-    if is_of_library() {
-        return;
-    }
-    HELD.with(|slot| slot.borrow_mut().take());
-    if !IS_DEFERRED.take() {
+    if let_go() && !IS_DEFERRED.take() {
         restart_workers();
     }
 }
 
 extern "C" fn after_in_child() {
-    if is_of_library() {
+    if !let_go() {
         return;
     }
-    HELD.with(|slot| slot.borrow_mut().take());
     IS_DEFERRED.set(false);
     WORKERS.into_iter().for_each(Worker::forget);
     for source in lock(&SOURCES).drain(..) {

@@ -1,6 +1,8 @@
 //! Where activities come from: what the recorder asks of it.
 
+use crate::registry::lock;
 use std::any::Any;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A device's library, as the recorder sees it. All of these may be called from any thread that is
@@ -33,8 +35,16 @@ pub enum Flush {
 /// A pointer to the trait object, which is wide, behind a thin one.
 static SOURCE: AtomicPtr<&'static dyn Source> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Tells the recorder where activities come from. There is one source in a process; it stays.
+/// Held where the source is set, and over a fork: one that the fork has not seen begins after it.
+static SETTING: Mutex<()> = Mutex::new(());
+
+/// Tells the recorder where activities come from. There is one source in a process; it stays. To be
+/// called before the source's locks are taken, which a fork waits for from then on.
 pub fn set_source(source: &'static dyn Source) {
+    if self::source().is_some() {
+        return;
+    }
+    let _no_fork = lock(&SETTING);
     let source = Box::into_raw(Box::new(source));
     let before =
         SOURCE.compare_exchange(std::ptr::null_mut(), source, Ordering::AcqRel, Ordering::Acquire);
@@ -78,9 +88,10 @@ pub(crate) fn ask_for_drain() {
     }
 }
 
-/// Holds the source's locks over a fork.
-pub(crate) fn hold() -> Option<Box<dyn Any>> {
-    source().map(Source::hold)
+/// Holds the source's locks over a fork; where there is none, nobody brings one meanwhile.
+pub(crate) fn hold() -> impl Sized + use<> {
+    let setting = lock(&SETTING);
+    (source().map(Source::hold), setting)
 }
 
 pub(crate) fn begin_child() {

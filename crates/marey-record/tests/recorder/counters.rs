@@ -1,6 +1,6 @@
 //! Counters of the machine reach the spool, and the threads that read them keep out of the way.
 
-use crate::harness::{Role, Turn, part, scope};
+use crate::harness::{Role, Turn, fork, part, scope};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
@@ -110,22 +110,6 @@ fn wait_for_starts(count: u32) {
 
 extern "C" fn at_fork() {
     RAN_AT_FORK.store(RUNS.load(Ordering::SeqCst), Ordering::SeqCst);
-}
-
-/// Forks; the child ends with what `child` says. Returns that.
-#[expect(unsafe_code, reason = "std has no fork")]
-fn fork(child: fn() -> i32) -> i32 {
-    // SAFETY: the child calls what a forked child may, and does not return.
-    unsafe {
-        match libc::fork() {
-            0 => libc::_exit(child()),
-            pid => {
-                let mut status = 0;
-                assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
-                libc::WEXITSTATUS(status)
-            }
-        }
-    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The recorder for one test at a time, with nothing recorded, and a folder for the files.
@@ -108,7 +110,35 @@ pub(crate) fn on_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).unwrap().join().unwrap()
+    thread::Builder::new().name(name.to_owned()).spawn(run).unwrap().join().unwrap()
+}
+
+/// Forks; the child ends with what `child` says. Returns that.
+#[expect(unsafe_code, reason = "std has no fork")]
+pub(crate) fn fork(child: fn() -> i32) -> i32 {
+    const PATIENCE: Duration = Duration::from_mins(1);
+    // SAFETY: the child calls what a forked child may, and does not return.
+    let pid = unsafe {
+        match libc::fork() {
+            0 => libc::_exit(child()),
+            pid => pid,
+        }
+    };
+    let (sender, ended) = mpsc::sync_channel(1);
+    let wait = move || {
+        let mut status = 0;
+        // SAFETY: the status can be written.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        sender.send(status).unwrap();
+    };
+    thread::Builder::new().name("waits".to_owned()).spawn(wait).unwrap();
+    let Ok(status) = ended.recv_timeout(PATIENCE) else {
+        // SAFETY: a child of this process, for which the thread still waits.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        panic!("the child hangs");
+    };
+    assert!(libc::WIFEXITED(status), "{status}");
+    libc::WEXITSTATUS(status)
 }
 
 /// This program again, running one test in a part of its own.

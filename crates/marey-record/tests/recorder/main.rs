@@ -18,6 +18,8 @@ mod documents;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod forks;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod kills;

@@ -1,0 +1,110 @@
+//! Forks beside a source of devices, which has a lock of its own.
+
+use crate::harness::{Role, Turn, fork, part};
+use marey_record::device::{self, Flush, Source};
+use marey_record::{SessionOptions, api};
+use std::any::Any;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A source that does nothing but have a lock.
+struct Locked;
+
+static LOCK: Mutex<()> = Mutex::new(());
+
+fn take() -> MutexGuard<'static, ()> {
+    device::set_source(&Locked);
+    LOCK.lock().unwrap()
+}
+
+impl Source for Locked {
+    fn flush(&self, _how: Flush) {}
+    fn ask_for_drain(&self) {}
+    fn stop(&self) {}
+
+    fn hold(&self) -> Box<dyn Any> {
+        Box::new(take())
+    }
+
+    fn begin_child(&self) {
+        drop(take());
+    }
+}
+
+/// Calls a function before forks.
+#[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
+fn call_before_forks(function: unsafe extern "C" fn()) {
+    // SAFETY: the function lives as long as the program.
+    unsafe { libc::pthread_atfork(Some(function), None, None) };
+}
+
+fn start(folder: &Path) {
+    api::start(&SessionOptions::named(folder.join("profile").to_str().unwrap())).unwrap();
+}
+
+static IS_FORKING: AtomicBool = AtomicBool::new(false);
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+fn wait_for(flag: &AtomicBool, patience: Duration) {
+    let end = Instant::now() + patience;
+    while !flag.load(Ordering::SeqCst) && Instant::now() < end {
+        thread::yield_now();
+    }
+}
+
+/// Has the other thread make the source, and gives it time to take the lock, which it shall not get.
+extern "C" fn have_it_taken() {
+    IS_FORKING.store(true, Ordering::SeqCst);
+    wait_for(&IS_TAKEN, Duration::from_millis(300));
+}
+
+#[test]
+fn a_source_that_is_made_beside_a_fork_is_not_locked_in_the_child() {
+    const TEST: &str = "forks::a_source_that_is_made_beside_a_fork_is_not_locked_in_the_child";
+    if let Some((_, folder)) = part() {
+        call_before_forks(have_it_taken); // after the recorder's, which come later
+        start(&folder);
+        let make = || {
+            wait_for(&IS_FORKING, Duration::from_mins(1));
+            let _taken = take();
+            IS_TAKEN.store(true, Ordering::SeqCst);
+            wait_for(&IS_OVER, Duration::from_mins(2));
+        };
+        let other = thread::Builder::new().name("makes".to_owned()).spawn(make).unwrap();
+        let child = fork(|| i32::from(IS_TAKEN.load(Ordering::SeqCst)));
+        IS_OVER.store(true, Ordering::SeqCst);
+        other.join().unwrap();
+        assert_eq!(child, 0);
+        assert!(IS_TAKEN.load(Ordering::SeqCst));
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[]);
+}
+
+static WAS_HELD: AtomicBool = AtomicBool::new(false);
+
+/// What a library does that takes locks of its own.
+extern "C" fn of_library() {
+    WAS_HELD.store(LOCK.try_lock().is_err(), Ordering::SeqCst);
+}
+
+#[test]
+fn a_fork_takes_our_locks_before_those_of_the_library_behind_a_source() {
+    const TEST: &str = "forks::a_fork_takes_our_locks_before_those_of_the_library_behind_a_source";
+    if let Some((_, folder)) = part() {
+        api::note_load();
+        drop(take());
+        call_before_forks(of_library); // it is loaded, and then the session begins
+        start(&folder);
+        assert_eq!(fork(|| i32::from(LOCK.try_lock().is_err())), 0);
+        assert!(WAS_HELD.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[]);
+}
