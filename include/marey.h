@@ -202,6 +202,7 @@ typedef struct marey_table {
     int32_t (*gpu_probe)(const char *question, size_t question_len, const char *paths,
                          size_t paths_len, marey_sink_t sink, void *context, marey_error_t *error);
     void (*gpu_note)(const char *text, size_t len);
+    void (*note_environment)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -26,6 +26,7 @@ pub(crate) struct Mismatch {
 }
 
 /// Compares with the headers of the vendor's wheels, which are kept in a folder.
+#[expect(clippy::disallowed_methods, reason = "this process is our own")]
 pub(crate) fn run(cache: Option<&str>) -> Result<String, XtaskError> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let folder = cache.map_or_else(|| home.join(".cache/marey/cupti-headers"), PathBuf::from);

@@ -100,7 +100,12 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     gpu_level: gpu::level,
     gpu_probe: gpu::probe,
     gpu_note: gpu::note,
+    note_environment,
 });
+
+extern "C" fn note_environment() {
+    guarded((), api::note_environment);
+}
 
 // Names.
 

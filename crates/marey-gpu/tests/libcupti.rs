@@ -9,6 +9,7 @@ use marey_gpu::cupti::search::{Hints, Source};
 use marey_gpu::cupti::unavailable::Step;
 
 /// The folders of the interpreter that the tests use, in which packages may lie.
+#[expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
 fn python_paths() -> Vec<PathBuf> {
     let python = std::env::var_os("MAREY_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let script = "import sys; print('\\n'.join(sys.path))";

@@ -18,6 +18,7 @@ fn start_gpu(
     paths: Vec<String>,
 ) -> PyResult<()> {
     let paths = paths.join("\n");
+    (table().note_environment)();
     // The driver may take its time, and other threads need not wait for it.
     py.detach(|| {
         let options = GpuOptions {

@@ -63,6 +63,7 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "the GIL is held")]
 fn wanted_path() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(env::LIB).filter(|path| !path.is_empty()) {
         return Ok(path.into());

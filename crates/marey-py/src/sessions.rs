@@ -85,6 +85,7 @@ fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (session=None, output_format=""))]
 fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
+    (table().note_environment)(); // the rank may be known by now
     let mut paths: Vec<OsString> = Vec::new();
     let context = Pointer((&raw mut paths).cast());
     py.detach(|| {
@@ -203,6 +204,7 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
 /// The run directory that a session's events are in, or `None` if it keeps none.
 #[pyfunction]
 fn run_dir(session: i64) -> PyResult<Option<OsString>> {
+    (table().note_environment)(); // the rank may be known by now
     let mut paths: Vec<OsString> = Vec::new();
     let context = (&raw mut paths).cast();
     // SAFETY: the list lives until the call returns; `push_path` takes the list.

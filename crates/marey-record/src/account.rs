@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::device;
+use crate::environment;
 use crate::local;
 use crate::losses;
 use crate::os;
@@ -35,7 +36,7 @@ pub(crate) fn add_flushing_since(ticks: u64) {
 
 /// Rank of this process in a distributed job, if the environment tells one.
 pub(crate) fn rank() -> Option<u32> {
-    marey_model::rank::from_env(|name| std::env::var(name).ok())
+    marey_model::rank::from_env(environment::text)
 }
 
 /// Time since `ticks`.

@@ -2,6 +2,7 @@
 
 use crate::control::CONTROL;
 use crate::detached::Detached;
+use crate::environment;
 use crate::error::Error;
 use crate::local;
 pub use crate::local::Interface;
@@ -25,6 +26,11 @@ pub fn note_load() {
     clock::note_load();
     fork::note_load();
     sync::announce_heavy_fences();
+}
+
+/// Looks at the environment again: see [`crate::environment`]. Starting a session does so, too.
+pub fn note_environment() {
+    environment::note();
 }
 
 /// The word that is zero while no session is alive. Faces test it before they call anything.

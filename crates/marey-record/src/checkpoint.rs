@@ -1,6 +1,7 @@
 //! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval, and that
 //! ends a process that SIGTERM would end, after the files are written.
 
+use crate::environment;
 use crate::local;
 use crate::progress;
 use crate::recorder;
@@ -45,7 +46,7 @@ fn run() {
 
 /// Time between checkpoints; `None` where there shall be none.
 fn interval() -> Option<Duration> {
-    let secs = recorder::env_number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
+    let secs = environment::number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::checkpoint;
 use crate::device;
+use crate::environment;
 use crate::names;
 use crate::recorder;
 use crate::registry::{lock, try_lock};
@@ -129,7 +130,7 @@ fn pause_workers() {
 fn try_hold() -> Option<Box<dyn Any>> {
     let sessions = recorder::hold_sessions();
     let source = device::hold_source();
-    let held = (recorder::hold(), names::hold());
+    let held = (recorder::hold(), names::hold(), environment::hold());
     let sources = try_lock(&SOURCES)?;
     let threads = sources.iter().copied().chain(WORKERS).map(Worker::try_hold);
     let threads: Vec<_> = threads.collect::<Option<_>>()?;

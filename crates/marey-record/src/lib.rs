@@ -51,6 +51,8 @@ mod detached;
 #[cfg(not(loom))]
 pub mod device;
 #[cfg(not(loom))]
+pub mod environment;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod fork;

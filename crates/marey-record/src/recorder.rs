@@ -7,6 +7,7 @@
 use crate::clock::{self, Pair};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
 use crate::device::{self, Flush};
+use crate::environment;
 use crate::error::Error;
 use crate::local;
 use crate::losses;
@@ -60,12 +61,7 @@ impl Sessions {
 /// Most nodes of a thread's tree.
 pub(crate) fn max_nodes() -> u32 {
     static MAX_NODES: OnceLock<u32> = OnceLock::new();
-    *MAX_NODES.get_or_init(|| env_number(env::MAX_NODES).unwrap_or(1_000_000))
-}
-
-/// The number that an environment variable holds.
-pub(crate) fn env_number<T: std::str::FromStr>(name: &str) -> Option<T> {
-    std::env::var(name).ok()?.trim().parse().ok()
+    *MAX_NODES.get_or_init(|| environment::number(env::MAX_NODES).unwrap_or(1_000_000))
 }
 
 /// Moves what ended threads recorded into the sessions, and lets the threads go. Returns those that
@@ -91,6 +87,7 @@ pub(crate) fn try_fold_ended() {
 
 /// Starts a session, active at once. A live session with the same path is activated and returned.
 pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
+    environment::note();
     clock::calibrate();
     fork::install();
     let base = session::base_for(&options.name, account::rank());

@@ -296,4 +296,7 @@ pub struct Table {
     ) -> i32,
     /// Says in profiles and runs how devices are recorded, in place of what was said before.
     pub gpu_note: unsafe extern "C" fn(text: *const c_char, len: usize),
+    /// Looks at the environment again, which starting a session does too; others look at what was seen
+    /// then. To be called where no other thread sets a variable.
+    pub note_environment: extern "C" fn(),
 }

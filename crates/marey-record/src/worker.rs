@@ -12,6 +12,9 @@ use std::time::Duration;
 /// The call to end, which every thread follows after what it is at.
 pub const STOP: u32 = 1;
 
+/// As much as threads of Rust have otherwise.
+const STACK_BYTES: usize = 2 << 20;
+
 thread_local! {
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
@@ -71,7 +74,9 @@ impl Worker {
             return;
         }
         self.bell.take();
-        let builder = std::thread::Builder::new().name(self.name.to_owned());
+        // Without a size, who makes the first thread asks the environment for one.
+        let builder =
+            std::thread::Builder::new().name(self.name.to_owned()).stack_size(STACK_BYTES);
         let run = self.run;
         let started = with_signals_blocked(|| {
             builder.spawn(move || {

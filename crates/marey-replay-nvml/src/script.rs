@@ -42,6 +42,7 @@ fn script() -> MutexGuard<'static, Script> {
 }
 
 /// The number in an environment variable.
+#[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 fn env(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }

@@ -65,6 +65,7 @@ pub(crate) fn script() -> Arc<Script> {
 }
 
 /// Loads the script that the environment names, unless one was loaded before.
+#[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 pub(crate) fn ensure_loaded() {
     ONCE.call_once(|| {
         let script = std::env::var_os("MAREY_REPLAY").map_or_else(

@@ -25,6 +25,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    #[expect(clippy::disallowed_methods, reason = "this process is our own")]
     pub(crate) fn of_process() -> Self {
         let wants_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();

@@ -1,6 +1,8 @@
 //! The memory that records are written to, and how it goes round: from the pool to the library, full to
 //! the decoder, and back.
 
+use marey_model::env;
+use marey_record::environment;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -47,8 +49,7 @@ fn buffers() -> MutexGuard<'static, Buffers> {
 fn most() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
-        let bytes = std::env::var(marey_model::env::GPU_BUFFER_BYTES).ok();
-        let bytes = bytes.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT_POOL_BYTES);
+        let bytes = environment::number(env::GPU_BUFFER_BYTES).unwrap_or(DEFAULT_POOL_BYTES);
         (bytes / BUFFER_BYTES).max(2)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::abi::constants::{domain, kind};
 use marey_model::env;
-use marey_record::device;
+use marey_record::{device, environment};
 
 /// Some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Interfaces {
 impl Interfaces {
     /// Those that the environment names. What it names beside them is said in the profile.
     pub fn from_env() -> Self {
-        let text = std::env::var(env::CUDA_API).unwrap_or_default();
+        let text = environment::text(env::CUDA_API).unwrap_or_default();
         let (interfaces, unknown) = Self::parse(&text);
         if !unknown.is_empty() {
             let words = unknown.join(", ");

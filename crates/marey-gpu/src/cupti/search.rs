@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use marey_model::env;
+use marey_record::environment;
 
 /// What is known of where libraries lie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +21,9 @@ impl Hints {
     /// What the environment says, with the interpreter's paths.
     pub fn from_env(python_paths: Vec<PathBuf>) -> Self {
         let folder = |value: Option<OsString>| value.filter(|it| !it.is_empty()).map(PathBuf::from);
-        let homes = [std::env::var_os("CUDA_HOME"), std::env::var_os("CUDA_PATH")];
+        let homes = ["CUDA_HOME", "CUDA_PATH"].map(environment::get);
         Self {
-            named: folder(std::env::var_os(env::CUPTI_LIB)),
+            named: folder(environment::get(env::CUPTI_LIB)),
             python_paths,
             cuda_homes: homes
                 .into_iter()

@@ -3,6 +3,7 @@
 use super::error::Unavailable;
 use libloading::Library;
 use marey_model::env;
+use marey_record::environment;
 use nvml_wrapper::Nvml;
 use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
@@ -23,7 +24,7 @@ struct Opened {
 static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
 
 fn path() -> OsString {
-    std::env::var_os(env::NVML_LIB).filter(|path| !path.is_empty()).unwrap_or(DEFAULT.into())
+    environment::get(env::NVML_LIB).filter(|path| !path.is_empty()).unwrap_or(DEFAULT.into())
 }
 
 /// Loads the library, which takes no time where there is none, and does not begin with it.

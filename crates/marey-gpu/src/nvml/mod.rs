@@ -23,7 +23,7 @@ pub use self::probe::{AboutDevice, Probe, ProbedDevice, probe};
 use self::library::lock;
 use self::sampler::Sampler;
 use marey_model::env;
-use marey_record::{STOP, Worker, api};
+use marey_record::{STOP, Worker, api, environment};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ fn set_state(state: State) {
 }
 
 fn period() -> Option<Duration> {
-    let millis = std::env::var(env::NVML_PERIOD_MS).ok().and_then(|text| text.trim().parse().ok());
+    let millis = environment::number(env::NVML_PERIOD_MS);
     match millis {
         Some(0) => None,
         Some(millis) => Some(Duration::from_millis(millis).max(LEAST_PERIOD)),

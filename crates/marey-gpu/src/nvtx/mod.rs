@@ -19,6 +19,7 @@ pub use self::layout::GetExportTable;
 
 use self::layout::{CORE, CORE2, ExportTable, Slots, TABLES};
 use marey_model::env;
+use marey_record::environment;
 use std::ffi::c_int;
 
 /// Takes over the annotations of one library, which passes its own `get_export_table`. Every library of
@@ -47,5 +48,5 @@ pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
 }
 
 fn is_on(variable: &str, default: bool) -> bool {
-    std::env::var(variable).map_or(default, |value| env::is_on(Some(&value)))
+    environment::text(variable).map_or(default, |value| env::is_on(Some(&value)))
 }

@@ -2,6 +2,7 @@
 //!
 //! Each test runs in a process of its own, which has the double for NVML ([`harness::alone`]).
 
+#![expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![expect(clippy::float_cmp, reason = "values come through as they are")]
 

@@ -1,7 +1,7 @@
 //! A thread's log of what it launched since the decoder looked last.
 
+use crate::environment;
 use crate::losses;
-use crate::recorder;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
 use marey_model::env;
 use marey_model::loss::LossCause;
@@ -37,9 +37,8 @@ impl Launches {
     pub(crate) fn new() -> Self {
         const DEFAULT_BYTES: u64 = 4 << 20;
         static BYTES: OnceLock<u64> = OnceLock::new();
-        let bytes = BYTES.get_or_init(|| {
-            recorder::env_number(env::LAUNCH_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES)
-        });
+        let bytes = BYTES
+            .get_or_init(|| environment::number(env::LAUNCH_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES));
         Self(Ring::new(bytes / RECORD_BYTES))
     }
 

@@ -1,9 +1,9 @@
 //! The spool's file: where it is, how bytes reach it, and when it goes.
 
 use super::run::RunDirectory;
+use crate::environment;
 use crate::error::Error;
 use crate::own_file::OwnFile;
-use crate::recorder;
 use marey_model::env;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -119,5 +119,5 @@ impl Appender {
 /// Most bytes of a spool.
 pub(super) fn max_bytes() -> u64 {
     const DEFAULT: u64 = 16 << 30;
-    recorder::env_number(env::SPOOL_BYTES).unwrap_or(DEFAULT)
+    environment::number(env::SPOOL_BYTES).unwrap_or(DEFAULT)
 }

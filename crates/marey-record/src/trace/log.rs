@@ -3,8 +3,8 @@
 //! The owner appends, inside its events; [`super`] takes. An entry is one record of a [`Ring`], but for
 //! vectors and texts, which follow in records of their own.
 
+use crate::environment;
 use crate::losses;
-use crate::recorder;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
 use crate::tag::Tag;
 use crate::trace::{self, texts};
@@ -23,7 +23,7 @@ impl Log {
         const DEFAULT_BYTES: u64 = 4 << 20;
         static BYTES: OnceLock<u64> = OnceLock::new();
         let bytes = BYTES
-            .get_or_init(|| recorder::env_number(env::TRACE_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES));
+            .get_or_init(|| environment::number(env::TRACE_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES));
         Self::with_records(bytes / RECORD_BYTES)
     }
 

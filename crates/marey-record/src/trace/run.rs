@@ -6,6 +6,7 @@
 //! and moves the second aside to `<name>.<n>.marey`. While a collector is at work on the second, that
 //! stays, and the new run takes the number.
 
+use crate::environment;
 use crate::error::Error;
 use crate::own_file::{OwnFile, is_at};
 use crate::registry::lock;
@@ -35,7 +36,7 @@ impl RunDirectory {
         if session::means_stdout(name) {
             return Self::temporary();
         }
-        let given = std::env::var_os(env::RUN_DIR).filter(|path| !path.is_empty());
+        let given = environment::get(env::RUN_DIR).filter(|path| !path.is_empty());
         match given {
             Some(path) => {
                 Self::join(&std::path::absolute(&path).unwrap_or(path.into()), Earlier::Join)

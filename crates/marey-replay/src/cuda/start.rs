@@ -19,6 +19,7 @@ pub(crate) fn is_started() -> bool {
 }
 
 /// Loads the library that `CUDA_INJECTION64_PATH` names and calls its `InitializeInjection`.
+#[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 fn load_injected() {
     let Some(path) = std::env::var_os("CUDA_INJECTION64_PATH") else { return };
     let Ok(path) = CString::new(path.into_vec()) else { return };

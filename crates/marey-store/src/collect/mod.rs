@@ -234,6 +234,7 @@ impl Collector {
     }
 
     /// Makes what was collected part of the run, and removes what is in its tables now.
+    #[expect(clippy::disallowed_methods, reason = "no process collects that is profiled")]
     fn publish(&mut self) -> Result<(), StoreError> {
         let run = self.parts.run.clone();
         let next = self.manifest.next;

@@ -189,6 +189,7 @@ fn write_help(out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// Where the XDG base directories put what programs remember.
+#[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn history_file() -> Option<PathBuf> {
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(env::home_dir()?.join(".local/state")))?;

@@ -44,6 +44,7 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io:
     write_table(out, paint, &entries)
 }
 
+#[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn folders() -> Vec<PathBuf> {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     // An empty entry means the working directory to the linker, and rarely to people.
