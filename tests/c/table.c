@@ -64,5 +64,6 @@ int main(void) {
     PLACE(gpu_level);
     PLACE(gpu_probe);
     PLACE(gpu_note);
+    PLACE(note_environment);
     return 0;
 }
