@@ -5,6 +5,7 @@ use std::mem;
 
 use super::event::{Event, Members, Pieces};
 use super::lexer::Stop;
+use super::shape::Shapes;
 
 /// Bytes of a file, and what they are.
 #[derive(Debug, Default)]
@@ -44,11 +45,16 @@ impl Batch {
     }
 
     /// Adds the event that begins here, so far into the bytes; its length.
-    pub(super) fn find_event(&mut self, bytes: &[u8], start: usize) -> Result<usize, Stop> {
+    pub(super) fn find_event(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        shapes: &mut Shapes,
+    ) -> Result<usize, Stop> {
         // In its place from the start: it is too large to be moved about.
         let item = Item::Event(Found { start, len: 0, pieces: Pieces::default() });
         let Item::Event(found) = self.items.push_mut(item) else { unreachable!("it is an event") };
-        let end = found.pieces.find(bytes, &mut self.members);
+        let end = found.pieces.find(bytes, &mut self.members, shapes);
         match end {
             Ok(len) => found.len = len,
             Err(_) => drop(self.items.pop()),

@@ -6,13 +6,14 @@ use marey_model::args::NewArgs;
 
 use super::lexer::{Lexer, Member, Piece, Stop};
 use super::number::quoted;
+use super::shape::Shapes;
 use super::text::{repaired, unescaped};
 
 /// The pieces of an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pieces {
     /// The values of its usual members, by [`Role`].
-    usual: [Piece; Role::COUNT],
+    usual: [Piece; Role::USUAL.len()],
     /// Which of the members are its own, from and to.
     members: [Lens; 2],
     has_escapes: bool,
@@ -21,7 +22,7 @@ pub(super) struct Pieces {
 
 /// What a usual member of an event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Phase,
     Name,
     Category,
@@ -38,8 +39,21 @@ enum Role {
 }
 
 impl Role {
-    /// Those of which an event has the value itself.
-    const COUNT: usize = Self::Args as usize;
+    /// Those of which an event has the value itself, in order.
+    const USUAL: [Self; 12] = [
+        Self::Phase,
+        Self::Name,
+        Self::Category,
+        Self::Time,
+        Self::Duration,
+        Self::Process,
+        Self::Thread,
+        Self::Id,
+        Self::Id2,
+        Self::Scope,
+        Self::InstantScope,
+        Self::Binding,
+    ];
 
     /// By the key.
     fn of(key: &[u8]) -> Option<Self> {
@@ -72,8 +86,8 @@ impl Role {
 /// The arguments of events, and what else stands beside the usual members of them.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    args: Vec<Member>,
-    others: Vec<Member>,
+    pub(super) args: Vec<Member>,
+    pub(super) others: Vec<Member>,
 }
 
 /// How many there are of both.
@@ -107,8 +121,18 @@ pub(super) struct Event<'a> {
 
 impl Pieces {
     /// Finds the pieces of the event that begins here, and gives its length; its members join others.
-    pub(super) fn find(&mut self, bytes: &[u8], members: &mut Members) -> Result<usize, Stop> {
+    pub(super) fn find(
+        &mut self,
+        bytes: &[u8],
+        members: &mut Members,
+        shapes: &mut Shapes,
+    ) -> Result<usize, Stop> {
         let before = members.lens();
+        if let Some(len) = shapes.find(bytes, self, members) {
+            self.members = [before, members.lens()];
+            return Ok(len);
+        }
+        *self = Self::default();
         let mut lexer = Lexer::new(bytes);
         let found = self.find_all(&mut lexer, members, before);
         if let Err(stop) = found {
@@ -118,7 +142,22 @@ impl Pieces {
         self.members = [before, members.lens()];
         self.has_escapes = lexer.has_escapes;
         self.is_irregular = lexer.is_irregular;
+        if !self.has_escapes && !self.is_irregular {
+            let Members { args, others } = members;
+            let own = [&args[before.args as usize..], &others[before.others as usize..]];
+            shapes.learn(&bytes[..lexer.at()], self, own);
+        }
         Ok(lexer.at())
+    }
+
+    /// The values of its usual members that are there.
+    pub(super) fn usual(&self) -> impl Iterator<Item = (Role, Piece)> {
+        Role::USUAL.into_iter().zip(self.usual).filter(|(_, value)| !value.is_none())
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, role: Role, value: Piece) {
+        self.usual[role as usize] = value;
     }
 
     fn find_all(
@@ -150,7 +189,7 @@ impl Pieces {
                     Ok(())
                 }
                 Some(role) => {
-                    self.usual[role as usize] = lexer.value()?;
+                    self.set(role, lexer.value()?);
                     Ok(())
                 }
             }

@@ -70,6 +70,19 @@ impl Piece {
         &text[self.start as usize..self.end as usize]
     }
 
+    #[inline]
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    pub(super) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(super) fn end(self) -> usize {
+        self.end as usize
+    }
+
     fn of_bytes(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
@@ -95,7 +108,12 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, has_escapes: false, is_irregular: false }
+        Self::starting_at(bytes, 0)
+    }
+
+    /// So far into the text.
+    pub(super) fn starting_at(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, has_escapes: false, is_irregular: false }
     }
 
     /// Bytes before the place.
@@ -317,18 +335,9 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn word(&mut self) -> Result<(), Stop> {
         let rest = &self.bytes[self.at..];
-        // Most words are numbers, whole or with a point.
-        let mut end = count_digits(rest);
-        let is_number = match rest.first() {
-            Some(b'1'..=b'9') => true,
-            Some(b'0') => end == 1,
-            _ => false,
-        };
-        if is_number && rest.get(end) == Some(&b'.') {
-            let fraction = count_digits(&rest[end + 1..]);
-            end += if fraction > 0 { fraction + 1 } else { 0 };
-        }
-        if let (true, Some(b',' | b'}' | b']' | b'\n')) = (is_number, rest.get(end)) {
+        if let Some(end) = usual_number(rest)
+            && let Some(b',' | b'}' | b']' | b'\n') = rest.get(end)
+        {
             self.at += end;
             return Ok(());
         }
@@ -354,8 +363,24 @@ impl<'a> Lexer<'a> {
 
     fn piece(&self, start: usize, end: usize) -> Piece {
         debug_assert!(end <= self.bytes.len());
-        Piece { start: start as u32, end: end as u32 }
+        Piece::new(start, end)
     }
+}
+
+/// Length of the number that the bytes begin with, as most are written: whole or with a point.
+#[inline]
+pub(super) fn usual_number(bytes: &[u8]) -> Option<usize> {
+    let whole = count_digits(bytes);
+    match bytes.first() {
+        Some(b'1'..=b'9') => {}
+        Some(b'0') if whole == 1 => {}
+        _ => return None,
+    }
+    if bytes.get(whole) != Some(&b'.') {
+        return Some(whole);
+    }
+    let fraction = count_digits(&bytes[whole + 1..]);
+    Some(if fraction > 0 { whole + 1 + fraction } else { whole })
 }
 
 /// The number of `\uXXXX`, if the bytes begin with it.
@@ -433,7 +458,7 @@ fn end_of_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// The first quote, backslash or control character from a place on, or the end.
 #[inline]
-fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         let next = u8x16::new(*next);
         let is_control = next.min(u8x16::splat(0x1f)).simd_eq(next);

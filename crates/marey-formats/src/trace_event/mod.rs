@@ -21,6 +21,7 @@ mod meta;
 mod number;
 mod open;
 mod scan;
+mod shape;
 mod text;
 mod time;
 mod window;
@@ -35,6 +36,7 @@ use self::batch::{Batch, Found, Item};
 use self::event::{Members, Pieces};
 use self::events::Events;
 use self::scan::Scan;
+use self::shape::Shapes;
 use crate::import::{Broken, Import};
 use crate::input::{Input, MAX_USED};
 
@@ -104,7 +106,7 @@ fn add_odd(
     let (text, offset) = (String::from_utf8_lossy(bytes), batch.offset_of(found));
     let mut members = Members::default();
     let mut pieces = Pieces::default();
-    match pieces.find(text.as_bytes(), &mut members) {
+    match pieces.find(text.as_bytes(), &mut members, &mut Shapes::default()) {
         Ok(_) => events.add(&pieces.event(&text, &members, offset), import)?,
         Err(_) => import.lose(LossCause::Unreadable, 1, offset, "no UTF-8"),
     }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::batch::{Batch, Item};
 use super::lexer::{Cause, Lexer, Stop};
+use super::shape::Shapes;
 use super::text::{repaired, unescaped};
 use super::window::Window;
 use crate::import::Broken;
@@ -21,6 +22,7 @@ pub(super) struct Scan<'a> {
     empty: Receiver<Batch>,
     /// Whether the list of events was there.
     has_events: bool,
+    shapes: Shapes,
 }
 
 impl<'a> Scan<'a> {
@@ -31,7 +33,7 @@ impl<'a> Scan<'a> {
         empty: Receiver<Batch>,
     ) -> Self {
         let (window, batch) = (Window::new(input), Batch::default());
-        Self { window, batch, found, empty, has_events: false }
+        Self { window, batch, found, empty, has_events: false, shapes: Shapes::default() }
     }
 
     /// Finds all there is.
@@ -125,8 +127,8 @@ impl<'a> Scan<'a> {
 
     fn event(&mut self) -> Result<(), Broken> {
         loop {
-            let Self { window, batch, .. } = self;
-            match batch.find_event(window.rest(), window.at()) {
+            let Self { window, batch, shapes, .. } = self;
+            match batch.find_event(window.rest(), window.at(), shapes) {
                 Ok(len) => {
                     window.take(len);
                     return Ok(());

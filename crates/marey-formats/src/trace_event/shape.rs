@@ -1,0 +1,278 @@
+//! Shapes of events: who writes a file writes the same keys in the same order, with the same white space,
+//! again and again. What stands between two values is compared then, and not read.
+
+use super::event::{Members, Pieces, Role};
+use super::lexer::{Lexer, Member, Piece, end_of_plain, usual_number};
+
+/// So many are known at a time: an event that has none of them takes longer than without any.
+const MAX_SHAPES: usize = 32;
+
+/// Shapes of more bytes between their values are not kept.
+const MAX_BYTES: usize = 4096;
+
+/// So many events of no known shape more than of one, and others are learnt in place of those.
+const MAX_MISSES: u32 = 1000;
+
+/// The shapes of the events so far.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    all: Vec<Shape>,
+    /// That of the last event which had one.
+    last: usize,
+    /// Events that had none, less those that had one.
+    misses: u32,
+}
+
+/// What stands before, between and behind the values of an event.
+#[derive(Debug)]
+struct Shape {
+    /// One stretch after the other.
+    text: Vec<u8>,
+    slots: Vec<Slot>,
+    /// The shape of the event that came after the last one of this.
+    next: usize,
+}
+
+/// A value, after a stretch of text.
+#[derive(Debug)]
+struct Slot {
+    /// Where its stretch ends in the text.
+    end: usize,
+    kind: Kind,
+    goes: Goes,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// The same in all events of the shape: the last bytes of the stretch, so many.
+    Same(usize),
+    /// A text; its quotes are the stretches'.
+    Text,
+    /// A number as most are written.
+    Number,
+    /// Anything else.
+    Other,
+}
+
+/// Where a value goes. Keys are from and to, in the stretch.
+#[derive(Clone, Copy, Debug)]
+enum Goes {
+    Usual(Role),
+    Arg(usize, usize),
+    Beside(usize, usize),
+}
+
+impl Shapes {
+    /// Finds the pieces of the event that begins here, and its length, if it has a known shape and is all
+    /// there. They may be filled in part if it has none.
+    pub(super) fn find(
+        &mut self,
+        bytes: &[u8],
+        pieces: &mut Pieces,
+        members: &mut Members,
+    ) -> Option<usize> {
+        let likely = self.all.get(self.last)?.next;
+        let others = (0..self.all.len()).filter(|shape| *shape != likely);
+        let before = members.lens();
+        for number in std::iter::once(likely).chain(others) {
+            if let Some(len) = self.all[number].find(bytes, pieces, members) {
+                self.all[self.last].next = number;
+                self.last = number;
+                self.misses = self.misses.saturating_sub(1);
+                return Some(len);
+            }
+            members.truncate(before);
+        }
+        self.misses += 1;
+        if self.misses > MAX_MISSES {
+            *self = Self::default();
+        }
+        None
+    }
+
+    /// Remembers the shape of an event that has no escapes and is regular, of which these members are.
+    pub(super) fn learn(&mut self, event: &[u8], pieces: &Pieces, members: [&[Member]; 2]) {
+        if self.all.len() < MAX_SHAPES {
+            self.all.extend(Shape::of(event, pieces, members));
+        }
+    }
+}
+
+impl Shape {
+    fn of(event: &[u8], pieces: &Pieces, [args, beside]: [&[Member]; 2]) -> Option<Self> {
+        let usual = pieces.usual().map(|(role, value)| (value, None, Some(role)));
+        let args = args.iter().map(|member| (member.value, Some((member.key, true)), None));
+        let beside = beside.iter().map(|member| (member.value, Some((member.key, false)), None));
+        let mut values: Vec<_> = usual.chain(args).chain(beside).collect();
+        values.sort_by_key(|(value, ..)| value.start());
+
+        let mut shape = Self { text: Vec::new(), slots: Vec::new(), next: 0 };
+        let mut done = 0;
+        for (value, key, role) in values {
+            let kind = match event.get(value.start())? {
+                _ if matches!(role, Some(Role::Phase | Role::Category)) => {
+                    Kind::Same(value.end() - value.start())
+                }
+                b'"' => Kind::Text,
+                b'0'..=b'9' => Kind::Number,
+                _ => Kind::Other,
+            };
+            let goes = match (key, role) {
+                (_, Some(role)) => Goes::Usual(role),
+                (Some((key, is_arg)), _) => {
+                    let (from, to) = (key.start().checked_sub(done)?, key.end() - done);
+                    if is_arg { Goes::Arg(from, to) } else { Goes::Beside(from, to) }
+                }
+                (None, None) => return None,
+            };
+            let (begin, end) = match kind {
+                Kind::Same(_) => (value.end(), value.end()),
+                Kind::Text => (value.start() + 1, value.end() - 1),
+                Kind::Number | Kind::Other => (value.start(), value.end()),
+            };
+            shape.text.extend_from_slice(event.get(done..begin)?);
+            shape.slots.push(Slot { end: shape.text.len(), kind, goes });
+            done = end;
+        }
+        shape.text.extend_from_slice(event.get(done..)?);
+        (shape.text.len() <= MAX_BYTES).then_some(shape)
+    }
+
+    fn find(&self, bytes: &[u8], pieces: &mut Pieces, members: &mut Members) -> Option<usize> {
+        let (mut at, mut done) = (0, 0);
+        for Slot { end, kind, goes } in &self.slots {
+            let start = at;
+            at = behind(bytes, at, &self.text[done..*end])?;
+            done = *end;
+            let value = match *kind {
+                Kind::Same(len) => Piece::new(at - len, at),
+                Kind::Text => {
+                    let begin = at;
+                    at = end_of_plain(bytes, at);
+                    Piece::new(begin - 1, at + 1)
+                }
+                Kind::Number => {
+                    let begin = at;
+                    at += usual_number(&bytes[at..])?;
+                    Piece::new(begin, at)
+                }
+                Kind::Other => {
+                    let mut lexer = Lexer::starting_at(bytes, at);
+                    let value = lexer.value().ok()?;
+                    if lexer.has_escapes || lexer.is_irregular {
+                        return None;
+                    }
+                    at = lexer.at();
+                    value
+                }
+            };
+            match *goes {
+                Goes::Usual(role) => pieces.set(role, value),
+                Goes::Arg(from, to) => {
+                    members.args.push(Member { key: Piece::new(start + from, start + to), value });
+                }
+                Goes::Beside(from, to) => {
+                    members
+                        .others
+                        .push(Member { key: Piece::new(start + from, start + to), value });
+                }
+            }
+        }
+        behind(bytes, at, &self.text[done..])
+    }
+}
+
+/// The place behind a text, if it is there.
+#[inline]
+fn behind(bytes: &[u8], at: usize, text: &[u8]) -> Option<usize> {
+    bytes.get(at..)?.starts_with(text).then_some(at + text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_event::lexer::Stop;
+    use proptest::prelude::*;
+
+    /// Events of several writers; `@` and `#` stand for texts and values.
+    const WRITERS: [&str; 6] = [
+        "{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"@\", \"ts\": #, \"dur\": #,\n    \"args\": {\n      \"External id\": #,\"Input Dims\": [[#, #], []]\n    }\n  }",
+        r#"{"name":"@","ph":"s","pid":#,"id":"@"}"#,
+        r#"{"ph":"i","name":"@","args":{},"other":#,"args":{"k":"@","l":{"m":[#]}}}"#,
+        r#"{"ph":"C","ph":"@","ts":#,"ts":#,"args":[#],"cat":"@"}"#,
+        "{}",
+        r#"{"args":{"a":#,"a":#},"x":true}"#,
+    ];
+
+    fn event() -> impl Strategy<Value = String> {
+        let text = r#"[a-z ]{0,20}|\\"|\\u0041|é|"#;
+        let number = r"0|-1|[1-9][0-9]{0,20}|[0-9]\.[0-9]{1,3}|1e5|007|1\.|null|nan|\[1\]";
+        let some = prop::collection::vec((text, number), 8);
+        (0..WRITERS.len(), some).prop_map(|(writer, some)| {
+            let mut event = WRITERS[writer].to_owned();
+            for (text, number) in some {
+                event = event.replacen('@', &text, 1).replacen('#', &number, 1);
+            }
+            event
+        })
+    }
+
+    /// What is found in an event.
+    fn found(event: &[u8], shapes: &mut Shapes) -> (Result<usize, Stop>, String) {
+        let (mut pieces, mut members) = (Pieces::default(), Members::default());
+        let end = pieces.find(event, &mut members, shapes);
+        let said = if end.is_ok() { format!("{pieces:?} {members:?}") } else { String::new() };
+        (end, said)
+    }
+
+    proptest! {
+        #[test]
+        fn shapes_change_nothing(
+            events in prop::collection::vec((event(), prop::option::of((any::<u16>(), any::<u8>()))), 1..24),
+            cut in any::<u16>(),
+        ) {
+            let mut shapes = Shapes::default();
+            for (event, flip) in events {
+                let mut bytes = event.into_bytes();
+                if let Some((at, byte)) = flip {
+                    let at = usize::from(at) % bytes.len();
+                    bytes[at] = byte;
+                }
+                let cut = &bytes[..usize::from(cut) % bytes.len()];
+                for bytes in [&*bytes, cut] {
+                    prop_assert_eq!(found(bytes, &mut shapes), found(bytes, &mut Shapes::default()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_of_a_known_shape_is_found_by_it() {
+        let mut shapes = Shapes::default();
+        for (number, name) in [(0, "a"), (1, "bc"), (2, "")] {
+            let event =
+                format!(r#"{{"ph":"X","name":"{name}","ts":1.{number},"args":{{"n":[1]}}}},"#);
+            let (mut pieces, mut members) = (Pieces::default(), Members::default());
+            let known = shapes.find(event.as_bytes(), &mut pieces, &mut members);
+            assert_eq!(known, (number > 0).then_some(event.len() - 1));
+            let end = pieces.find(event.as_bytes(), &mut members, &mut shapes);
+            assert_eq!((end, shapes.all.len()), (Ok(event.len() - 1), 1));
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_use_any_more_is_forgotten() {
+        let mut shapes = Shapes::default();
+        let event = |key: &str| format!(r#"{{"ph":"X","{key}":1}}"#);
+        for number in 0..2 * MAX_MISSES as usize {
+            let (end, _) = found(event(&number.to_string()).as_bytes(), &mut shapes);
+            assert!(end.is_ok());
+            assert!(shapes.all.len() <= MAX_SHAPES);
+        }
+        let mut is_known = |event: &str| {
+            shapes.find(event.as_bytes(), &mut Pieces::default(), &mut Members::default()).is_some()
+        };
+        assert!(!is_known(&event("0")) && is_known(&event(&(MAX_MISSES + 2).to_string())));
+    }
+}
