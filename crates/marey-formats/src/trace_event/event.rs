@@ -132,7 +132,6 @@ impl Pieces {
             self.members = [before, members.lens()];
             return Ok(len);
         }
-        *self = Self::default();
         let mut lexer = Lexer::new(bytes);
         let found = self.find_all(&mut lexer, members, before);
         if let Err(stop) = found {
