@@ -204,7 +204,6 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
 /// The run directory that a session's events are in, or `None` if it keeps none.
 #[pyfunction]
 fn run_dir(session: i64) -> PyResult<Option<OsString>> {
-    (table().note_environment)(); // the rank may be known by now
     let mut paths: Vec<OsString> = Vec::new();
     let context = (&raw mut paths).cast();
     // SAFETY: the list lives until the call returns; `push_path` takes the list.
