@@ -91,8 +91,7 @@ fn set_state(state: State) {
 }
 
 fn period() -> Option<Duration> {
-    let millis = environment::number(env::NVML_PERIOD_MS);
-    match millis {
+    match environment::number(env::NVML_PERIOD_MS) {
         Some(0) => None,
         Some(millis) => Some(Duration::from_millis(millis).max(LEAST_PERIOD)),
         None => Some(DEFAULT_PERIOD),

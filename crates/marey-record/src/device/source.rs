@@ -2,8 +2,7 @@
 
 use crate::registry::lock;
 use std::any::Any;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A device's library, as the recorder sees it. All of these may be called from any thread that is
 /// in no event.
@@ -32,8 +31,8 @@ pub enum Flush {
     Done,
 }
 
-/// A pointer to the trait object, which is wide, behind a thin one.
-static SOURCE: AtomicPtr<&'static dyn Source> = AtomicPtr::new(std::ptr::null_mut());
+/// Set once, and looked at in the middle of events.
+static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
 
 /// Held where the source is set, and over a fork: one that the fork has not seen begins after it.
 static SETTING: Mutex<()> = Mutex::new(());
@@ -41,28 +40,14 @@ static SETTING: Mutex<()> = Mutex::new(());
 /// Tells the recorder where activities come from. There is one source in a process; it stays. To be
 /// called before the source's locks are taken, which a fork waits for from then on.
 pub fn set_source(source: &'static dyn Source) {
-    if self::source().is_some() {
-        return;
-    }
-    let _no_fork = lock(&SETTING);
-    let source = Box::into_raw(Box::new(source));
-    let before =
-        SOURCE.compare_exchange(std::ptr::null_mut(), source, Ordering::AcqRel, Ordering::Acquire);
-    if before.is_err() {
-        free(source);
+    if self::source().is_none() {
+        let _no_fork = lock(&SETTING);
+        SOURCE.get_or_init(|| source);
     }
 }
 
-#[expect(unsafe_code, reason = "takes back a box that was not published")]
-fn free(source: *mut &'static dyn Source) {
-    // SAFETY: `set_source` made it and nobody else has seen it.
-    drop(unsafe { Box::from_raw(source) });
-}
-
-#[expect(unsafe_code, reason = "an atomic cannot hold a wide pointer")]
 fn source() -> Option<&'static dyn Source> {
-    // SAFETY: null, or a box that `set_source` published and that nobody takes back.
-    unsafe { SOURCE.load(Ordering::Acquire).as_ref() }.copied()
+    SOURCE.get().copied()
 }
 
 /// Has the source hand over what was launched. Not to be called with a lock held that the decoder
