@@ -39,7 +39,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Those of which an event has the value itself, in order.
+    /// Those of which an event has the value itself.
     const USUAL: [Self; 12] = [
         Self::Phase,
         Self::Name,
@@ -151,7 +151,8 @@ impl Pieces {
 
     /// The values of its usual members that are there.
     pub(super) fn usual(&self) -> impl Iterator<Item = (Role, Piece)> {
-        Role::USUAL.into_iter().zip(self.usual).filter(|(_, value)| !value.is_none())
+        let all = Role::USUAL.map(|role| (role, self.usual[role as usize]));
+        all.into_iter().filter(|(_, value)| !value.is_none())
     }
 
     #[inline]

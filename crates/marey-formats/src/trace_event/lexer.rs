@@ -83,6 +83,17 @@ impl Piece {
         self.end as usize
     }
 
+    /// The same so many bytes earlier, if it has so many before it.
+    pub(super) fn earlier(self, bytes: usize) -> Option<Self> {
+        Some(Self::new(self.start().checked_sub(bytes)?, self.end() - bytes))
+    }
+
+    /// The same so many bytes later.
+    #[inline]
+    pub(super) fn later(self, bytes: usize) -> Self {
+        Self::new(self.start() + bytes, self.end() + bytes)
+    }
+
     fn of_bytes(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }

@@ -61,12 +61,12 @@ enum Kind {
     Other,
 }
 
-/// Where a value goes. Keys are from and to, in the stretch.
+/// Where a value goes. Keys are places in the stretch.
 #[derive(Clone, Copy, Debug)]
 enum Goes {
     Usual(Role),
-    Arg(usize, usize),
-    Beside(usize, usize),
+    Arg(Piece),
+    Beside(Piece),
 }
 
 impl Shapes {
@@ -119,32 +119,26 @@ impl Shapes {
 impl Shape {
     /// Of an event; none if it is too long.
     fn of(event: &[u8], pieces: &Pieces, [args, beside]: [&[Member]; 2]) -> Option<Self> {
-        let usual = pieces.usual().map(|(role, value)| (value, None, Some(role)));
-        let args = args.iter().map(|member| (member.value, Some((member.key, true)), None));
-        let beside = beside.iter().map(|member| (member.value, Some((member.key, false)), None));
+        let usual = pieces.usual().map(|(role, value)| (value, Goes::Usual(role)));
+        let args = args.iter().map(|member| (member.value, Goes::Arg(member.key)));
+        let beside = beside.iter().map(|member| (member.value, Goes::Beside(member.key)));
         let mut values: Vec<_> = usual.chain(args).chain(beside).collect();
-        values.sort_by_key(|(value, ..)| value.start());
+        values.sort_by_key(|(value, _)| value.start());
 
         let mut shape = Self { text: Vec::new(), slots: Vec::new(), next: 0 };
         let mut done = 0;
-        for (value, key, role) in values {
+        for (value, goes) in values {
+            let len = value.end() - value.start();
             let kind = match event.get(value.start())? {
-                _ if matches!(role, Some(Role::Phase | Role::Category)) => {
-                    Kind::Same(value.end() - value.start())
-                }
+                _ if matches!(goes, Goes::Usual(Role::Phase | Role::Category)) => Kind::Same(len),
                 b'"' => Kind::Text,
-                _ if usual_number(&event[value.start()..]) == Some(value.end() - value.start()) => {
-                    Kind::Number
-                }
+                _ if usual_number(&event[value.start()..]) == Some(len) => Kind::Number,
                 _ => Kind::Other,
             };
-            let goes = match (key, role) {
-                (_, Some(role)) => Goes::Usual(role),
-                (Some((key, is_arg)), _) => {
-                    let (from, to) = (key.start().checked_sub(done)?, key.end() - done);
-                    if is_arg { Goes::Arg(from, to) } else { Goes::Beside(from, to) }
-                }
-                (None, None) => return None,
+            let goes = match goes {
+                Goes::Usual(role) => Goes::Usual(role),
+                Goes::Arg(key) => Goes::Arg(key.earlier(done)?),
+                Goes::Beside(key) => Goes::Beside(key.earlier(done)?),
             };
             let (begin, end) = match kind {
                 Kind::Same(_) => (value.end(), value.end()),
@@ -161,10 +155,8 @@ impl Shape {
 
     /// Takes in another one that differs in what values are, if it is such.
     fn widen(&mut self, other: &Self) -> bool {
-        let slots = || self.slots.iter().zip(&other.slots);
-        let is_alike = self.text == other.text
-            && self.slots.len() == other.slots.len()
-            && slots().all(|(slot, other)| slot.end == other.end);
+        let ends = self.slots.iter().map(|slot| slot.end);
+        let is_alike = self.text == other.text && ends.eq(other.slots.iter().map(|slot| slot.end));
         if is_alike {
             for (slot, other) in self.slots.iter_mut().zip(&other.slots) {
                 if slot.kind != other.kind {
@@ -205,14 +197,8 @@ impl Shape {
             };
             match *goes {
                 Goes::Usual(role) => pieces.set(role, value),
-                Goes::Arg(from, to) => {
-                    members.args.push(Member { key: Piece::new(start + from, start + to), value });
-                }
-                Goes::Beside(from, to) => {
-                    members
-                        .others
-                        .push(Member { key: Piece::new(start + from, start + to), value });
-                }
+                Goes::Arg(key) => members.args.push(Member { key: key.later(start), value }),
+                Goes::Beside(key) => members.others.push(Member { key: key.later(start), value }),
             }
         }
         behind(bytes, at, &self.text[done..])
