@@ -16,6 +16,8 @@ mod devices;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod environment;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod forks;

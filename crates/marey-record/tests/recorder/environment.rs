@@ -3,14 +3,10 @@
 //!
 //! This program has a `getenv` of its own, which the standard library calls.
 
-#![cfg(not(loom))]
-#![expect(clippy::disallowed_methods, reason = "nobody sets a variable in a test")]
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
-use marey_record::{Format, NodeKind, SessionOptions, api};
+use crate::harness::{Role, Turn, fork, on_thread, part, scope};
+use marey_record::{Format, SessionOptions, api};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,8 +32,8 @@ unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     unsafe {
         let name = CStr::from_ptr(name).to_bytes();
         let mut at = environ;
-        while let Some(variable) = (*at).as_mut() {
-            let text = CStr::from_ptr(variable).to_bytes();
+        while !(*at).is_null() {
+            let text = CStr::from_ptr(*at).to_bytes();
             if text.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"=")) {
                 return (*at).add(name.len() + 1);
             }
@@ -60,12 +56,7 @@ fn start(folder: &Path, name: &str, format: Format) {
 }
 
 fn record() {
-    api::enter(api::intern("scope"), NodeKind::Scope);
-    api::exit(api::intern("scope"));
-}
-
-fn on_thread(run: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().name("records".to_owned()).spawn(run).unwrap().join().unwrap();
+    on_thread("records", || scope("scope", || {}));
 }
 
 /// Waits until the background thread has written a file.
@@ -78,44 +69,26 @@ fn wait_for_checkpoint(file: &Path) {
     std::fs::remove_file(file).unwrap();
 }
 
-#[expect(unsafe_code, reason = "std has no fork")]
-fn fork() {
-    // SAFETY: the child ends at once.
-    unsafe {
-        match libc::fork() {
-            0 => libc::_exit(0),
-            pid => assert_eq!(libc::waitpid(pid, std::ptr::null_mut(), 0), pid),
-        }
-    }
-}
-
 #[test]
 fn no_other_thread_looks_at_the_environment() {
-    const ALONE: &str = "MAREY_TEST_ALONE";
-    if let Some(folder) = std::env::var_os(ALONE) {
-        let folder = Path::new(&folder);
+    const TEST: &str = "environment::no_other_thread_looks_at_the_environment";
+    if let Some((_, folder)) = part() {
         STARTER.store(this_thread(), Ordering::SeqCst);
-        start(folder, "tree", Format::Hatchet);
-        start(folder, "trace", Format::ChromeTrace);
-        on_thread(record);
+        start(&folder, "tree", Format::Hatchet);
+        start(&folder, "trace", Format::ChromeTrace);
+        record();
         let checkpoint = folder.join("tree.hatchet");
         wait_for_checkpoint(&checkpoint);
-        fork();
-        on_thread(record);
+        assert_eq!(fork(|| 0), 0);
+        record();
         wait_for_checkpoint(&checkpoint);
-        on_thread(|| api::alive().into_iter().for_each(|id| drop(api::finalize(id, None))));
+        on_thread("ends", || api::alive().into_iter().for_each(|id| drop(api::finalize(id, None))));
         STARTER.store(0, Ordering::SeqCst);
         let [own, others] = &LOOKS;
         assert!(own.load(Ordering::SeqCst) > 0, "this is not the `getenv` that is called");
         assert_eq!(others.load(Ordering::SeqCst), 0);
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "no_other_thread_looks_at_the_environment"])
-        .env(ALONE, folder.path())
-        .env("MAREY_CHECKPOINT_SECS", "0.01")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
 }
