@@ -16,15 +16,29 @@ impl Local {
     /// session asks for such paths.
     #[inline(always)]
     pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
+        let above = self.place_to_enter();
+        self.enter_below(above, name, kind, 0, python_leaf)
+    }
+
+    /// The thread's place, once it stands where the main thread does if it follows it.
+    #[inline(always)]
+    fn place_to_enter(&mut self) -> Place {
         if self.depth == self.inherited && self.follows_main {
             self.inherit();
         }
-        self.enter_below(self.place(), name, kind, python_leaf)
+        self.place()
     }
 
-    /// The same below a place, which may be no scope of the stack.
+    /// Enters a scope below a place, which may be none of the stack's; `flags` are its frame's.
     #[inline(always)]
-    fn enter_below(&mut self, above: Place, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
+    fn enter_below(
+        &mut self,
+        above: Place,
+        name: u32,
+        kind: NodeKind,
+        flags: u32,
+        python_leaf: u32,
+    ) -> u64 {
         let (active, python) = CONTROL.recording();
         let mut above = above.below_frame(python_leaf);
         let mut state = self.state_name();
@@ -37,7 +51,7 @@ impl Local {
         self.next_id += 1;
         self.push(&OpenFrame {
             name,
-            kind_flags: kind as u32,
+            kind_flags: kind as u32 | flags,
             shadow_node: place.shadow,
             python_node: place.python,
             state,
@@ -293,16 +307,8 @@ impl Local {
             self.nested_operators += 1;
             return 0;
         }
-        let id = match above {
-            Some(above) => self.enter_below(above, name, NodeKind::Operator, python_leaf),
-            None => self.enter(name, NodeKind::Operator, python_leaf),
-        };
-        if let Some(top) = self.depth.checked_sub(1)
-            && self.frame(top).is_some_and(|frame| frame.id == id)
-        {
-            self.change_flags(top, LAUNCHES, 0);
-        }
-        id
+        let above = above.unwrap_or_else(|| self.place_to_enter());
+        self.enter_below(above, name, NodeKind::Operator, LAUNCHES, python_leaf)
     }
 
     /// Leaves the operator in progress.
