@@ -7,21 +7,21 @@ use std::sync::mpsc::SyncSender;
 
 use super::BATCH_ROWS;
 use crate::StoreError;
-use crate::rollup::Summand;
 use crate::row::Span;
 use crate::sort::Sorter;
 
 /// Spans that wait for one that began before them and is not over.
 const MAX_PENDING: usize = 1024;
 
-/// Spans on their way to who writes them and sums them up.
+/// Spans on their way to who writes them.
 pub(super) struct Leaving {
     /// By their start, each with whether it is over; the first is not.
     pending: VecDeque<(Span, bool)>,
     /// How many began before the first of those.
     first: u64,
-    left: Left,
-    out: SyncSender<Left>,
+    /// Those that have left, next by their start.
+    left: Vec<Span>,
+    out: SyncSender<Vec<Span>>,
     /// Those that the others did not wait for.
     late: Sorter<Span>,
 }
@@ -34,23 +34,9 @@ pub(super) struct Begun {
     pub(super) thread: u32,
 }
 
-/// Spans that have left.
-pub(super) struct Left {
-    /// Those that are next by their start.
-    pub(super) spans: Vec<Span>,
-    /// What is summed up of those that ended next.
-    pub(super) ended: Vec<Summand>,
-}
-
-impl Left {
-    fn new() -> Self {
-        Self { spans: Vec::with_capacity(BATCH_ROWS), ended: Vec::with_capacity(BATCH_ROWS) }
-    }
-}
-
 impl Leaving {
-    pub(super) fn new(out: SyncSender<Left>, folder: &Path) -> Self {
-        let (pending, left, late) = (VecDeque::new(), Left::new(), Sorter::new(folder));
+    pub(super) fn new(out: SyncSender<Vec<Span>>, folder: &Path) -> Self {
+        let (pending, left, late) = (VecDeque::new(), empty(), Sorter::new(folder));
         Self { pending, first: 0, left, out, late }
     }
 
@@ -91,24 +77,16 @@ impl Leaving {
     fn send_those_over(&mut self) {
         while let Some((span, _)) = self.pending.pop_front_if(|(_, is_over)| *is_over) {
             self.first += 1;
-            self.left.spans.push(span);
-            if self.left.spans.len() == BATCH_ROWS {
+            self.left.push(span);
+            if self.left.len() == BATCH_ROWS {
                 self.send();
             }
         }
     }
 
-    /// Has one that ended summed up; those inside it went before.
-    pub(super) fn sum_up(&mut self, span: Summand) {
-        self.left.ended.push(span);
-        if self.left.ended.len() == BATCH_ROWS {
-            self.send();
-        }
-    }
-
     fn send(&mut self) {
         // Who takes them may have failed, and says why.
-        drop(self.out.send(mem::replace(&mut self.left, Left::new())));
+        drop(self.out.send(mem::replace(&mut self.left, empty())));
     }
 
     /// Sends the last ones, of which all are over; those that the others did not wait for.
@@ -116,4 +94,8 @@ impl Leaving {
         self.send();
         self.late
     }
+}
+
+fn empty() -> Vec<Span> {
+    Vec::with_capacity(BATCH_ROWS)
 }

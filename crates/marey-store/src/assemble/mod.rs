@@ -23,17 +23,15 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 
-use self::leaving::Left;
 pub use self::nest::Slice;
 use self::nest::{Launches, Nested};
-use self::places::PlaceSums;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};
 use crate::parts::{self, Lifetime, Parts, RowPart};
 use crate::row::{
     Args, AsyncSpan, Bytes, Collective, Damaged, Device, Flow, GpuActivity, Instant, MemoryBlock,
-    MemoryEvent, Metadata, Metric, Row, Sample,
+    MemoryEvent, Metadata, Metric, Row, Sample, Span,
 };
 use crate::sort::{Sortable, Sorter};
 use crate::{Manifest, ProcessEntry, Run, StoreError};
@@ -450,28 +448,35 @@ impl Assembler {
         Ok((assembled, manifest))
     }
 
-    /// Writes at the same time what needs nothing of the rest: most is for spans.
+    /// Nests the slices while their spans are written, then writes the rest on both threads.
     fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
         let folder = self.parts.run.clone();
         let others = mem::replace(&mut self.others, Others::new(&folder));
-        let mut beside = self.parts.beside();
-        let spans = self.slices.rows();
-        thread::scope(|scope| {
+        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&folder));
+        let mut parts = self.parts.beside();
+        let beside = &mut parts;
+        let unmatched = thread::scope(|scope| {
             let (left, batches) = sync_channel(MAX_WAITING);
-            let writing = scope.spawn(|| {
-                let sums = write_spans(batches, spans, &mut beside)?;
-                others.write(shift, &mut beside)?;
-                Ok(sums)
+            let (nested, launches) = sync_channel(1);
+            let writing = scope.spawn(move || {
+                write_spans(batches, beside)?;
+                others.write(shift, beside)?;
+                // Without them, nesting has failed, and says why.
+                let launches = launches.recv().unwrap_or_default();
+                write_gpu_activities(activities, &launches, shift, beside)
             });
             let Nested { late, steps, places, launches } = self.nest(shift, left)?;
-            self.write_gpu_activities(&launches, shift)?;
+            drop(nested.send(launches)); // who takes them may have failed, and says why
             write(late, 0, &mut self.parts)?;
             write(steps, 0, &mut self.parts)?;
             self.write_texts()?;
-            let sums = writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-            self.write_sums(places, sums, shift)
+            self.write_sums(places, shift)?;
+            writing.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        self.parts.written.extend(beside.written);
+        for (process, count) in unmatched {
+            self.lose(process, LossCause::UnmatchedActivity, count);
+        }
+        self.parts.written.extend(parts.written);
         Ok(())
     }
 
@@ -480,22 +485,6 @@ impl Assembler {
         mem::take(args).finish(parts)?;
         names.write_texts(0, parts)?;
         parts::write(&stored::CONTEXTS, names.context_columns(0), None, parts)
-    }
-
-    fn write_gpu_activities(&mut self, launches: &Launches, shift: i64) -> Result<(), StoreError> {
-        let folder = self.parts.run.clone();
-        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&folder));
-        let mut part = RowPart::new(shift);
-        let Self { parts, losses, .. } = self;
-        activities.for_each(|mut row| {
-            row.context_id = row.context_id.or_else(|| launches.context(&row));
-            if row.context_id.is_none() && row.correlation_id.is_some() {
-                let cause = LossCause::UnmatchedActivity;
-                *losses.entry((row.process_id, cause)).or_default() += 1;
-            }
-            part.push(&row, parts)
-        })?;
-        part.finish(parts)
     }
 
     /// Adds a sample to what a flame graph shows, if it is of that.
@@ -540,21 +529,34 @@ impl Assembler {
     }
 }
 
-/// Writes spans as they come, and sums them up, of which there are so many.
-fn write_spans(
-    batches: Receiver<Left>,
-    spans: u64,
-    parts: &mut Parts,
-) -> Result<PlaceSums, StoreError> {
-    let (mut part, mut sums) = (RowPart::new(0), PlaceSums::new(spans));
-    for Left { spans, ended } in batches {
-        for span in &ended {
-            sums.add(span);
-        }
+/// Writes spans as they come.
+fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), StoreError> {
+    let mut part = RowPart::new(0);
+    for spans in batches {
         spans.iter().try_for_each(|span| part.push(span, parts))?;
     }
+    part.finish(parts)
+}
+
+/// Writes what devices did, below what launched it; by process, how much of it nothing is known to have
+/// launched.
+fn write_gpu_activities(
+    activities: Sorter<GpuActivity>,
+    launches: &Launches,
+    shift: i64,
+    parts: &mut Parts,
+) -> Result<BTreeMap<u32, u64>, StoreError> {
+    let mut part = RowPart::new(shift);
+    let mut unmatched = BTreeMap::new();
+    activities.for_each(|mut row| {
+        row.context_id = row.context_id.or_else(|| launches.context(&row));
+        if row.context_id.is_none() && row.correlation_id.is_some() {
+            *unmatched.entry(row.process_id).or_default() += 1;
+        }
+        part.push(&row, parts)
+    })?;
     part.finish(parts)?;
-    Ok(sums)
+    Ok(unmatched)
 }
 
 /// Writes rows as they are sorted.

@@ -16,7 +16,7 @@ use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 
-use super::leaving::{Begun, Leaving, Left};
+use super::leaving::{Begun, Leaving};
 use super::places::Places;
 use super::{Assembler, NewThread};
 use crate::StoreError;
@@ -243,7 +243,7 @@ impl Nest<'_> {
             parent = around.place;
         }
         let ended = Summand { place, parent, start_nanos, duration_nanos, children_nanos };
-        self.spans.sum_up(ended);
+        self.places.add(&ended);
         if open.kind == NodeKind::Step {
             let step = self.step(&open, thread);
             self.steps.push(&step)?;
@@ -300,7 +300,7 @@ impl Assembler {
     pub(super) fn nest(
         &mut self,
         shift: i64,
-        left: SyncSender<Left>,
+        left: SyncSender<Vec<Span>>,
     ) -> Result<Nested, StoreError> {
         let folder = self.parts.run.clone();
         let slices = mem::replace(&mut self.slices, Sorter::new(&folder));
@@ -311,7 +311,7 @@ impl Assembler {
             spans: Leaving::new(left, &folder),
             steps: Sorter::new(&folder),
             next_steps: HashMap::new(),
-            places: Places::default(),
+            places: Places::new(slices.rows()),
             launches: Launches::default(),
             wanted: mem::take(&mut self.wanted),
             too_deep: BTreeMap::new(),

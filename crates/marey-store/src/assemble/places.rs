@@ -15,8 +15,8 @@ use crate::sums::{self, Whose};
 /// on many threads in a few bytes.
 const MAX_SAMPLED_PLACES: usize = 1 << 20;
 
-/// Places that sums are of: each a thread and a context.
-#[derive(Debug, Default)]
+/// Places that sums are of, each a thread and a context, and what spans add up to there.
+#[derive(Debug)]
 pub(super) struct Places {
     /// The place of each context on the first thread that had it; [`NO_PLACE`] where none did.
     first: Vec<u32>,
@@ -24,9 +24,17 @@ pub(super) struct Places {
     others: HashMap<(u32, u32), u32>,
     /// Thread, context and name of each.
     all: Vec<[u32; 3]>,
+    wholes: Vec<Whole>,
+    rollup: Rollup,
 }
 
 impl Places {
+    /// Of so many spans.
+    pub(super) fn new(spans: u64) -> Self {
+        let (first, others, all, wholes) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        Self { first, others, all, wholes, rollup: Rollup::new(0, spans) }
+    }
+
     /// The place of a context on a thread, which has this name.
     pub(super) fn id(&mut self, thread: u32, context: u32, name: u32) -> u32 {
         let next = self.all.len() as u32;
@@ -44,61 +52,35 @@ impl Places {
         };
         if place == next {
             self.all.push([thread, context, name]);
-        }
-        place
-    }
-}
-
-/// Sums of spans by place.
-#[derive(Debug)]
-pub(super) struct PlaceSums {
-    wholes: Vec<Whole>,
-    rollup: Rollup,
-}
-
-impl PlaceSums {
-    /// Of so many spans.
-    pub(super) fn new(spans: u64) -> Self {
-        Self { wholes: Vec::new(), rollup: Rollup::new(0, spans) }
-    }
-
-    pub(super) fn add(&mut self, span: &Summand) {
-        self.extend_to(span.place);
-        if span.parent != NO_PLACE {
-            self.extend_to(span.parent);
-        }
-        self.wholes[span.place as usize].add(span.duration_nanos, span.children_nanos);
-        self.rollup.add(span);
-    }
-
-    fn extend_to(&mut self, place: u32) {
-        while self.wholes.len() <= place as usize {
             self.wholes.push(Whole::default());
             self.rollup.add_place();
         }
+        place
+    }
+
+    /// Adds a span that is over; those inside it came before.
+    pub(super) fn add(&mut self, span: &Summand) {
+        self.wholes[span.place as usize].add(span.duration_nanos, span.children_nanos);
+        self.rollup.add(span);
     }
 }
 
 impl Assembler {
     /// Writes the sums of spans and of samples.
-    pub(super) fn write_sums(
-        &mut self,
-        mut places: Places,
-        mut sums: PlaceSums,
-        shift: i64,
-    ) -> Result<(), StoreError> {
-        self.add_samples(&mut places, &mut sums);
+    pub(super) fn write_sums(&mut self, mut places: Places, shift: i64) -> Result<(), StoreError> {
+        self.add_samples(&mut places);
+        let Places { all, wholes, rollup, .. } = places;
         let starts = shifted(&self.extents, shift);
         let whose = |place: u32| {
-            let [thread, context, name] = places.all[place as usize];
+            let [thread, context, name] = all[place as usize];
             let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
             Whose { thread, context, name, start_nanos }
         };
-        sums::write(&sums.wholes, sums.rollup, whose, None, &mut self.parts)
+        sums::write(&wholes, rollup, whose, None, &mut self.parts)
     }
 
     /// Adds what samples say: each counts in all contexts around it too, but for calls.
-    fn add_samples(&mut self, places: &mut Places, sums: &mut PlaceSums) {
+    fn add_samples(&mut self, places: &mut Places) {
         // A context has a larger number than the one around it, so each is complete when it is its turn.
         let mut waiting = BTreeMap::new();
         for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
@@ -112,8 +94,7 @@ impl Assembler {
                 continue;
             }
             let place = places.id(thread, context, self.names.name(context));
-            sums.extend_to(place);
-            let sums = &mut sums.wholes[place as usize].sums;
+            let sums = &mut places.wholes[place as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
             let (nanos_here, inside_nanos) =
                 (nanos.round() as i64, (nanos - self_nanos).round() as i64);
