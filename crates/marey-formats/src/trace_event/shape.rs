@@ -208,7 +208,28 @@ impl Shape {
 /// The place behind a text, if it is there.
 #[inline]
 fn behind(bytes: &[u8], at: usize, text: &[u8]) -> Option<usize> {
-    bytes.get(at..)?.starts_with(text).then_some(at + text.len())
+    let end = at + text.len();
+    is_same(bytes.get(at..end)?, text).then_some(end)
+}
+
+/// Whether two texts of the same length are the same. Most are short: a call takes longer than to compare
+/// them.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() > 32 {
+        return one == other;
+    }
+    let ends = both_ends::<16>(one, other)
+        .or_else(|| both_ends::<8>(one, other))
+        .or_else(|| both_ends::<4>(one, other));
+    ends.unwrap_or_else(|| one.iter().eq(other))
+}
+
+/// Whether the first and the last so many bytes are the same, if there are so many.
+#[inline]
+fn both_ends<const N: usize>(one: &[u8], other: &[u8]) -> Option<bool> {
+    let first = one.first_chunk::<N>()? == other.first_chunk()?;
+    Some(first & (one.last_chunk::<N>()? == other.last_chunk()?))
 }
 
 #[cfg(test)]

@@ -460,7 +460,6 @@ impl Assembler {
             let (nested, launches) = sync_channel(1);
             let writing = scope.spawn(move || {
                 write_spans(batches, beside)?;
-                others.write(shift, beside)?;
                 // Without them, nesting has failed, and says why.
                 let launches = launches.recv().unwrap_or_default();
                 write_gpu_activities(activities, &launches, shift, beside)
@@ -471,6 +470,7 @@ impl Assembler {
             write(steps, 0, &mut self.parts)?;
             self.write_texts()?;
             self.write_sums(places, shift)?;
+            others.write(shift, &mut self.parts)?;
             writing.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
         for (process, count) in unmatched {
