@@ -22,6 +22,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
+use smallvec::SmallVec;
 
 pub use self::nest::Slice;
 use self::nest::{Launches, Nested};
@@ -235,7 +236,7 @@ impl Assembler {
         }
         let Self { args, parts, .. } = self;
         let text_id = new.with_text(|text| args.id(text, parts))?;
-        Ok(Args { text_id: Some(text_id), numbers: new.numbers().into() })
+        Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new.numbers()) })
     }
 
     /// A process more; its id.
