@@ -68,8 +68,10 @@ run.close()
 """
 # What a trace adds is measured over one of two events, as each needs the same code.
 SMALL = b"""{"traceEvents": [
-{"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {"External id": 1}},
-{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 4, "args": {"stream": 7}}
+{"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
+ "args": {"External id": 1}},
+{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 4,
+ "args": {"stream": 7}}
 ]}"""
 HTA = """
 import logging, sys, time

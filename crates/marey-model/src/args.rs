@@ -133,8 +133,9 @@ pub fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A JSON number that is whole, fits 64 bits and is written in the one usual way.
-fn whole_number(json: &str) -> Option<i64> {
+/// A JSON number that is whole, fits 64 bits and is written in the one usual way: what is a gap of the
+/// text.
+pub fn whole_number(json: &str) -> Option<i64> {
     /// So many digits fit in any case.
     const SHORT: usize = 18;
     let (is_negative, digits) = match json.as_bytes() {

@@ -18,6 +18,8 @@ pub(super) struct Pieces {
     members: [Lens; 2],
     has_escapes: bool,
     is_irregular: bool,
+    /// The number of its shape, if it was found by that.
+    pub(super) shape: Option<u32>,
 }
 
 /// What a usual member of an event says.
@@ -128,8 +130,9 @@ impl Pieces {
         shapes: &mut Shapes,
     ) -> Result<usize, Stop> {
         let before = members.lens();
-        if let Some(len) = shapes.find(bytes, self, members) {
+        if let Some((len, shape)) = shapes.find(bytes, self, members) {
             self.members = [before, members.lens()];
+            self.shape = Some(shape);
             return Ok(len);
         }
         let mut lexer = Lexer::new(bytes);
@@ -276,6 +279,18 @@ impl<'a> Event<'a> {
     pub(super) fn args(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let event = *self;
         event.args.iter().map(move |member| event.member(member))
+    }
+
+    /// The values of the arguments, as JSON.
+    pub(super) fn arg_values(&self) -> impl Iterator<Item = &'a str> {
+        let text = self.text;
+        self.args.iter().map(move |member| member.value.of(text))
+    }
+
+    /// The number of its shape, if another event had that before: events of one have the same category, the
+    /// same arguments and the same members beside the usual ones, but for the values of those.
+    pub(super) fn shape(&self) -> Option<u32> {
+        self.pieces.shape
     }
 
     /// The value of an argument as JSON.

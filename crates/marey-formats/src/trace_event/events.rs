@@ -14,6 +14,7 @@ use super::lexer::Lexer;
 use super::meta::Meta;
 use super::number::unquoted;
 use super::open::{AllOpen, Open, Track};
+use super::slice_args::SliceArgs;
 use super::text::unescaped;
 use super::time::Times;
 use super::{counter, memory};
@@ -27,6 +28,7 @@ pub(super) struct Events {
     devices: Devices,
     open: AllOpen,
     categories: Categories,
+    slice_args: SliceArgs,
     args: NewArgs,
     /// How many have begun.
     begun: u64,
@@ -137,28 +139,8 @@ impl Events {
         if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
             self.lanes.set_host(lane.process);
         }
-        let (mut correlation_id, mut external_id) = (None, None);
-        let mut is_open = times.is_open;
         times.odd_into(event, &mut self.args);
-        for (key, value) in event.args() {
-            let column = match &*key {
-                "finished" if value == "\"false\"" => {
-                    is_open = true;
-                    continue;
-                }
-                "correlation" if kind == NodeKind::Runtime => &mut correlation_id,
-                "External id" | "external id" => &mut external_id,
-                _ => {
-                    event.add(&key, value, &mut self.args);
-                    continue;
-                }
-            };
-            match value.parse() {
-                Ok(number) if column.is_none() => *column = Some(number),
-                _ => event.add(&key, value, &mut self.args),
-            }
-        }
-        let args = import.run.args(&mut self.args)?;
+        let said = self.slice_args.read(event, kind, &mut self.args, import)?;
         let name_id = import.run.text(if step.is_some() { STEP_NAME } else { &name });
         import.run.add_slice(&Slice {
             thread_id: lane.thread,
@@ -168,12 +150,12 @@ impl Events {
             kind,
             name_id,
             step,
-            is_open,
+            is_open: times.is_open || said.is_unfinished,
             category_id,
-            correlation_id,
+            correlation_id: said.correlation_id,
             // Old files repeat the correlation where they know no operator.
-            external_id: external_id.filter(|id| correlation_id != Some(*id)),
-            args,
+            external_id: said.external_id.filter(|id| said.correlation_id != Some(*id)),
+            args: said.args,
         })?;
         Ok(())
     }

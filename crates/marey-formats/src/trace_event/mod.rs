@@ -22,6 +22,7 @@ mod number;
 mod open;
 mod scan;
 mod shape;
+mod slice_args;
 mod text;
 mod time;
 mod window;

@@ -1,0 +1,229 @@
+//! The arguments of slices: some have columns, of the others a text is stored.
+//!
+//! Events of one [shape](super::shape) have the same keys. Where the values are whole numbers, too, the
+//! text is that of an earlier event, and is neither made nor looked up again.
+
+use marey_model::args::{NewArgs, whole_number};
+use marey_model::context::NodeKind;
+use marey_store::row::Args;
+
+use super::event::Event;
+use crate::import::{Broken, Import};
+
+/// How the arguments of slices are read, by the number of the shape.
+#[derive(Debug, Default)]
+pub(super) struct SliceArgs {
+    shapes: Vec<Reading>,
+}
+
+/// How the arguments of a shape are read.
+#[derive(Debug, Default)]
+enum Reading {
+    /// No slice had it yet.
+    #[default]
+    Unknown,
+    /// Like those of no shape.
+    ByKeys,
+    /// As whole numbers, as long as they are.
+    Numbers(Numbers),
+}
+
+/// Arguments that are whole numbers.
+#[derive(Debug)]
+struct Numbers {
+    columns: Box<[Column]>,
+    /// The text of those that have no column, if there are any.
+    text_id: Option<u32>,
+}
+
+/// Where an argument goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Correlation,
+    External,
+    /// No number: whether the slice ended.
+    Finished,
+    None,
+}
+
+impl Column {
+    fn of(key: &str, kind: NodeKind) -> Self {
+        match key {
+            "finished" => Self::Finished,
+            "correlation" if kind == NodeKind::Runtime => Self::Correlation,
+            "External id" | "external id" => Self::External,
+            _ => Self::None,
+        }
+    }
+}
+
+/// What the arguments of a slice say.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Said {
+    pub(super) correlation_id: Option<u64>,
+    pub(super) external_id: Option<u64>,
+    pub(super) is_unfinished: bool,
+    pub(super) args: Args,
+}
+
+impl SliceArgs {
+    /// Reads those of a slice of this kind, which join what is in `args`.
+    pub(super) fn read(
+        &mut self,
+        event: &Event,
+        kind: NodeKind,
+        args: &mut NewArgs,
+        import: &mut Import,
+    ) -> Result<Said, Broken> {
+        let Some(shape) = event.shape().filter(|_| args.is_empty()) else {
+            return read_by_keys(event, kind, args, import);
+        };
+        let at = shape as usize;
+        if self.shapes.len() <= at {
+            self.shapes.resize_with(at + 1, Reading::default);
+        }
+        let reading = &mut self.shapes[at];
+        if let Reading::Numbers(numbers) = reading
+            && let Some(said) = numbers.read(event)
+        {
+            return Ok(said);
+        }
+        let said = read_by_keys(event, kind, args, import)?;
+        if let Reading::Unknown = reading {
+            let numbers = Numbers::of(event, kind, &said);
+            *reading = numbers.map_or(Reading::ByKeys, Reading::Numbers);
+        }
+        Ok(said)
+    }
+}
+
+impl Numbers {
+    /// How arguments like those of an event are read, if they are such.
+    fn of(event: &Event, kind: NodeKind, said: &Said) -> Option<Self> {
+        let columns: Box<[Column]> = event.args().map(|(key, _)| Column::of(&key, kind)).collect();
+        let count = |column| columns.iter().filter(|at| **at == column).count();
+        let are_such = count(Column::Finished) == 0
+            && count(Column::Correlation) == usize::from(said.correlation_id.is_some())
+            && count(Column::External) == usize::from(said.external_id.is_some())
+            && count(Column::None) == said.args.numbers.len();
+        are_such.then_some(Self { columns, text_id: said.args.text_id })
+    }
+
+    /// What they say; none, if one is something else.
+    fn read(&self, event: &Event) -> Option<Said> {
+        let mut said = Said::default();
+        said.args.text_id = self.text_id;
+        for (column, value) in self.columns.iter().zip(event.arg_values()) {
+            match column {
+                Column::Correlation => said.correlation_id = Some(value.parse().ok()?),
+                Column::External => said.external_id = Some(value.parse().ok()?),
+                Column::Finished | Column::None => said.args.numbers.push(whole_number(value)?),
+            }
+        }
+        Some(said)
+    }
+}
+
+fn read_by_keys(
+    event: &Event,
+    kind: NodeKind,
+    args: &mut NewArgs,
+    import: &mut Import,
+) -> Result<Said, Broken> {
+    let mut said = Said::default();
+    for (key, value) in event.args() {
+        let column = match Column::of(&key, kind) {
+            Column::Correlation => &mut said.correlation_id,
+            Column::External => &mut said.external_id,
+            Column::Finished if value == "\"false\"" => {
+                said.is_unfinished = true;
+                continue;
+            }
+            Column::Finished | Column::None => {
+                event.add(&key, value, args);
+                continue;
+            }
+        };
+        match value.parse() {
+            Ok(number) if column.is_none() => *column = Some(number),
+            _ => event.add(&key, value, args),
+        }
+    }
+    said.args = import.run.args(args)?;
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_event::event::{Members, Pieces};
+    use crate::trace_event::shape::Shapes;
+    use marey_store::Assembler;
+    use proptest::prelude::*;
+
+    /// What is read of each event, by its shape if that is known and by keys, and how many shapes are
+    /// read as numbers.
+    fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[Said; 2]>, usize) {
+        let mut import = Import::new(Assembler::brief(&std::env::temp_dir()), "file");
+        let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
+        let mut said = Vec::new();
+        for (text, has_more) in events {
+            let (mut pieces, mut members) = (Pieces::default(), Members::default());
+            pieces.find(text.as_bytes(), &mut members, &mut shapes).unwrap();
+            let event = pieces.event(text, &members, 0);
+            let mut more = NewArgs::default();
+            if *has_more {
+                more.text("dur", "?");
+            }
+            let mut args = more.clone();
+            let by_shape = slice_args.read(&event, kind, &mut args, &mut import).unwrap();
+            let by_keys = read_by_keys(&event, kind, &mut more, &mut import).unwrap();
+            said.push([by_shape, by_keys]);
+        }
+        let are_numbers = |reading: &&Reading| matches!(reading, Reading::Numbers(_));
+        (said, slice_args.shapes.iter().filter(are_numbers).count())
+    }
+
+    fn event(correlation: &str, external: &str, index: &str) -> String {
+        format!(
+            r#"{{"ph":"X","args":{{"correlation":{correlation},"External id":{external},"Ev Idx":{index}}}}}"#
+        )
+    }
+
+    /// Mostly a number: others would hardly ever be next to one.
+    fn value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            4 => "[1-9][0-9]{0,2}",
+            1 => r#"0|-[1-9]|1\.5|1e5|null|99999999999999999999|"x"|"false"|\[1\]"#,
+        ]
+    }
+
+    #[test]
+    fn arguments_of_a_known_shape_are_read_as_numbers() {
+        let events: Vec<_> = (1..4).map(|n| (event("7", &n.to_string(), "-1"), false)).collect();
+        let (said, numbers) = read(&events, NodeKind::Runtime);
+        assert_eq!(numbers, 1);
+        let [last, _] = said.last().unwrap();
+        assert_eq!((last.correlation_id, last.external_id), (Some(7), Some(3)));
+        assert_eq!(*last.args.numbers, [-1]);
+        assert_eq!(last.args.text_id, said[0][1].args.text_id);
+    }
+
+    proptest! {
+        #[test]
+        fn shapes_change_nothing_of_arguments(
+            values in prop::collection::vec((value(), value(), value(), prop::bool::weighted(0.1)), 2..24),
+            is_runtime in any::<bool>(),
+            key in r"correlation|finished|External id|x",
+        ) {
+            let events: Vec<_> = values
+                .iter()
+                .map(|(a, b, c, has_more)| (event(a, b, c).replace("Ev Idx", &key), *has_more))
+                .collect();
+            let kind = if is_runtime { NodeKind::Runtime } else { NodeKind::Operator };
+            for [by_shape, by_keys] in read(&events, kind).0 {
+                prop_assert_eq!(by_shape, by_keys);
+            }
+        }
+    }
+}
