@@ -89,6 +89,7 @@ mod tests {
         Check { name: name.to_owned(), expression: expression.to_owned(), expected }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the process is our own")]
     #[test]
     fn a_mismatch_is_told_by_name_with_what_was_expected_and_found() {
         let folder = std::env::temp_dir().join(format!("marey-layout-{}", std::process::id()));

@@ -33,6 +33,7 @@ pub(crate) fn import_files(
     files: Vec<PathBuf>,
     out: PathBuf,
 ) -> PyResult<Vec<String>> {
+    marey_store::note_environment();
     let imported = py.detach(|| marey_formats::import(&files, &out, &Arc::default()));
     Ok(marey::import_warnings(&imported.map_err(unreadable_foreign)?))
 }
@@ -81,6 +82,7 @@ impl Run {
         threads: Option<usize>,
     ) -> PyResult<Self> {
         let limits = limits(memory_limit, threads)?;
+        marey_store::note_environment();
         let (run, imported) = py.detach(|| open(&path))?;
         let warnings = imported.as_ref().map(marey::import_warnings).unwrap_or_default();
         let database = Arc::new(Database::new(Arc::new(run), limits));
@@ -166,6 +168,7 @@ impl Run {
             span,
             ranks,
         };
+        marey_store::note_environment();
         let written = py.detach(|| export.write()).map_err(not_exported)?;
         let warnings = written.iter().flat_map(Written::warnings).collect();
         Ok((written.into_iter().map(|written| written.path.into()).collect(), warnings))

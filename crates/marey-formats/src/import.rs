@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use marey_model::loss::LossCause;
-use marey_store::{Assembler, NewProcess, Run, StoreError};
+use marey_store::{Assembler, NewProcess, Run, StoreError, temp_dir};
 use tempfile::TempDir;
 use thiserror::Error;
 
@@ -197,14 +197,14 @@ pub fn import(
 
 /// Makes a run of a file that lasts as long as it is open. `read_bytes` grows as the file is read.
 pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, ImportError> {
-    let run = Assembler::brief(&std::env::temp_dir());
+    let run = Assembler::brief(&temp_dir());
     Ok(read(file, run, read_bytes)?.open(None)?)
 }
 
 /// Makes a run of content of a format and forgets it: for fuzzing.
 #[cfg(fuzzing)]
 pub fn fuzz_import(format: Format, content: &[u8]) {
-    let mut import = Import::new(Assembler::brief(&std::env::temp_dir()), "fuzz");
+    let mut import = Import::new(Assembler::brief(&temp_dir()), "fuzz");
     let content = io::Cursor::new(content.to_vec());
     let mut input = Input::new(content).expect("threads can be made");
     match read_content(format, &mut input, &mut import) {

@@ -8,10 +8,14 @@ use crate::registry::lock;
 use marey_model::{env, rank};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Variables of others that say where their libraries are.
-const OF_OTHERS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
+/// Where temporary files go.
+const TMPDIR: &str = "TMPDIR";
+
+/// Variables of others: where their libraries are, and their temporary files.
+const OF_OTHERS: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", TMPDIR];
 
 /// Those that are set; `None` before the first look, when nothing of ours runs yet.
 static COPY: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);
@@ -38,6 +42,11 @@ pub fn get(name: &str) -> Option<OsString> {
 /// The same of one that is text.
 pub fn text(name: &str) -> Option<String> {
     get(name)?.into_string().ok()
+}
+
+/// Where temporary files go.
+pub(crate) fn temp_dir() -> PathBuf {
+    get(TMPDIR).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// The number that a variable holds.

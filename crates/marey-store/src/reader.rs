@@ -15,6 +15,7 @@ use marey_model::context::NodeKind;
 use marey_model::table::Table;
 use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
 
+use crate::environment::temp_dir;
 use crate::read::Batches;
 use crate::row::{Args, Bytes, Damaged, Field, Row, Span};
 use crate::sort::{Sortable, Sorter};
@@ -199,7 +200,7 @@ impl<'r> Reader<'r> {
     /// The spans in the window by thread, then by their start, those around others first.
     pub fn spans_by_thread(&self) -> Result<ByThread, StoreError> {
         // Beside the run may be no place for a file.
-        let mut sorter = Sorter::new(&std::env::temp_dir());
+        let mut sorter = Sorter::new(&temp_dir());
         for span in self.rows::<Span>()? {
             let span = span?;
             let depth = self.context(span.context_id).depth;

@@ -131,9 +131,10 @@ fn open_run(path: &Path) -> Result<Run, StoreError> {
 
 /// Makes a run of files of other formats that lasts as long as the folder.
 pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, Folder), Failure> {
-    let parent = std::env::temp_dir();
+    let parent = marey_store::temp_dir();
     let cannot_write = |error| Failure::from(StoreError::io("create a folder in", &parent)(error));
-    let folder = tempfile::Builder::new().prefix("marey-").tempdir().map_err(cannot_write)?;
+    let folder =
+        tempfile::Builder::new().prefix("marey-").tempdir_in(&parent).map_err(cannot_write)?;
     let unfinished = Unfinished::new(folder.path()).map_err(cannot_write)?;
     let path = folder.path().join("run");
     let imported = foreign::import(files, &path)?;

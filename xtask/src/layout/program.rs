@@ -16,6 +16,7 @@ pub(super) fn run(headers: &Headers, checks: &[Check]) -> Result<Vec<Option<u64>
     run_with(headers, HEADERS, checks)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the process is our own")]
 pub(super) fn run_with(
     headers: &Headers,
     includes: &[&str],

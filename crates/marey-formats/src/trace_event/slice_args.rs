@@ -164,7 +164,8 @@ mod tests {
     /// What is read of each event, by its shape if that is known and by keys, and how many shapes are
     /// read as numbers.
     fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[Said; 2]>, usize) {
-        let mut import = Import::new(Assembler::brief(&std::env::temp_dir()), "file");
+        let folder = tempfile::tempdir().unwrap();
+        let mut import = Import::new(Assembler::brief(folder.path()), "file");
         let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
         let mut said = Vec::new();
         for (text, has_more) in events {

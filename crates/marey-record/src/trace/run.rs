@@ -66,7 +66,7 @@ impl RunDirectory {
     /// A directory that others neither read nor guess: the trace goes to standard output.
     fn temporary() -> Result<Self, Error> {
         let number = RandomState::new().hash_one(std::process::id());
-        let path = std::env::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
+        let path = environment::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|source| failed("create", &path, source))?;
         Self::join(&path, Earlier::Join)

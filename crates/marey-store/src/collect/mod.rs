@@ -26,7 +26,6 @@ use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt32Type};
-use marey_model::env;
 use marey_model::run::SPOOL;
 use marey_model::spool::SpoolError;
 use marey_model::table::stored;
@@ -35,6 +34,7 @@ use self::meter::Meter;
 use self::spool::{Ids, Source, Taken};
 use self::uncollected::{Spool, Spools, spools};
 use crate::arg_texts::ArgTexts;
+use crate::environment::keeps_spools;
 use crate::names::Names;
 use crate::parts::{self, Lifetime, Parts};
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
@@ -234,7 +234,6 @@ impl Collector {
     }
 
     /// Makes what was collected part of the run, and removes what is in its tables now.
-    #[expect(clippy::disallowed_methods, reason = "no process collects that is profiled")]
     fn publish(&mut self) -> Result<(), StoreError> {
         let run = self.parts.run.clone();
         let next = self.manifest.next;
@@ -263,7 +262,7 @@ impl Collector {
 
         self.waiting_bytes = 0;
         let removable = std::mem::take(&mut self.removable);
-        if !env::is_on(std::env::var(env::KEEP_SPOOL).ok().as_deref()) {
+        if !keeps_spools() {
             removable.iter().try_for_each(uncollected::remove)?;
         }
         Ok(())
