@@ -58,6 +58,20 @@ def test_calls_of_a_profile_are_those_of_each_place() -> None:
     assert counts == [("outer", 3), ("outer/inner", 6)]
 
 
+def test_temporary_files_go_where_the_program_says_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = trace(Path("trace.json.gz"))
+    # Variables are looked up when a file is opened, and not while it is read.
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        monkeypatch.setenv("TMPDIR", str(folder))
+        with pytest.raises(FileNotFoundError, match=f"{folder}"):
+            marey.open(path)
+        folder.mkdir()
+        marey.open(path).close()
+        assert list(folder.iterdir()) == []
+
+
 def test_a_trace_is_opened_as_a_run() -> None:
     with marey.open(trace(Path("trace.json.gz"))) as run:
         assert run.sql(SPANS).rows() == [("outer", 8_000), ("outer/inner", 3_000)]
