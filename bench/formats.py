@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to read")
     options = parser.parse_args()
+    run_at_once()
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
         folder = Path(name)
         made = folder / "made.json.gz"
@@ -118,6 +119,18 @@ def main() -> int:
         command = "bench/formats.py --update"
         update("\n\n".join([measured_with(command), *texts]), "bench/formats.py")
     return 0
+
+
+def run_at_once() -> None:
+    """Has threads run on any processor that is free, here and in what is measured.
+
+    The kernel of a small virtual machine may keep threads that wait for each other on one processor
+    for some milliseconds, while the others sleep. Those with real-time priority it does not.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        print("without real-time priority: times depend on how threads are scheduled")
 
 
 def reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
