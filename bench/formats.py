@@ -106,7 +106,7 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to read")
     options = parser.parse_args()
-    run_at_once()
+    take_real_time_priority()
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
         folder = Path(name)
         made = folder / "made.json.gz"
@@ -121,7 +121,7 @@ def main() -> int:
     return 0
 
 
-def run_at_once() -> None:
+def take_real_time_priority() -> None:
     """Has threads run on any processor that is free, here and in what is measured.
 
     The kernel of a small virtual machine may keep threads that wait for each other on one processor
