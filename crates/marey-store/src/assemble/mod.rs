@@ -6,7 +6,9 @@
 
 mod leaving;
 mod nest;
+mod others;
 mod places;
+mod processes;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -15,7 +17,6 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use arrow::array::{ArrayRef, StringArray};
 use hashbrown::{HashMap, HashSet};
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
@@ -26,8 +27,10 @@ use smallvec::SmallVec;
 
 pub use self::nest::Slice;
 use self::nest::{Launches, Nested};
+use self::others::Others;
+pub use self::processes::NewProcess;
+use self::processes::{NewThread, loss_columns, process_columns, shifted, thread_columns};
 use crate::arg_texts::ArgTexts;
-use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 use crate::names::{self, Names};
 use crate::parts::{self, Lifetime, Parts, RowPart};
 use crate::row::{
@@ -35,7 +38,7 @@ use crate::row::{
     MemoryEvent, Metadata, Metric, Row, Sample, Span,
 };
 use crate::sort::{Sortable, Sorter};
-use crate::{Manifest, ProcessEntry, Run, StoreError};
+use crate::{Manifest, Run, StoreError};
 
 /// Spans that go to who writes them at a time: few enough to stay in a cache.
 const BATCH_ROWS: usize = 1 << 9;
@@ -65,86 +68,6 @@ pub struct Assembler {
     slices: Sorter<Slice>,
     gpu_activities: Sorter<GpuActivity>,
     others: Others,
-}
-
-/// Rows that are written as they came.
-#[derive(Debug)]
-struct Others {
-    async_spans: Sorter<AsyncSpan>,
-    instants: Sorter<Instant>,
-    flows: Sorter<Flow>,
-    metrics: Sorter<Metric>,
-    samples: Sorter<Sample>,
-    collectives: Sorter<Collective>,
-    memory_events: Sorter<MemoryEvent>,
-    memory_blocks: Sorter<MemoryBlock>,
-    devices: Sorter<Device>,
-    metadata: Sorter<Metadata>,
-}
-
-impl Others {
-    fn new(folder: &Path) -> Self {
-        Self {
-            async_spans: Sorter::new(folder),
-            instants: Sorter::new(folder),
-            flows: Sorter::new(folder),
-            metrics: Sorter::new(folder),
-            samples: Sorter::new(folder),
-            collectives: Sorter::new(folder),
-            memory_events: Sorter::new(folder),
-            memory_blocks: Sorter::new(folder),
-            devices: Sorter::new(folder),
-            metadata: Sorter::new(folder),
-        }
-    }
-
-    fn events(&self) -> u64 {
-        self.async_spans.rows()
-            + self.instants.rows()
-            + self.flows.rows()
-            + self.metrics.rows()
-            + self.samples.rows()
-            + self.collectives.rows()
-            + self.memory_events.rows()
-            + self.memory_blocks.rows()
-    }
-
-    fn write(self, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {
-        write(self.async_spans, shift, parts)?;
-        write(self.instants, shift, parts)?;
-        write(self.flows, shift, parts)?;
-        write(self.metrics, shift, parts)?;
-        write(self.samples, shift, parts)?;
-        write(self.collectives, shift, parts)?;
-        write(self.memory_events, shift, parts)?;
-        write(self.memory_blocks, shift, parts)?;
-        write(self.devices, shift, parts)?;
-        write(self.metadata, shift, parts)
-    }
-}
-
-/// A process as an importer knows it.
-#[derive(Clone, Debug, Default)]
-pub struct NewProcess {
-    /// Its id in the system; one that only the file has is below 0.
-    pub pid: i64,
-    /// Its rank in a distributed job.
-    pub rank: Option<u32>,
-    /// The host that it ran on, if that is known.
-    pub host: String,
-    /// Its command line, if that is known.
-    pub argv: Vec<String>,
-    /// The name that the file gives it.
-    pub name: Option<String>,
-    /// Whether its recording was ended properly.
-    pub is_complete: bool,
-}
-
-#[derive(Clone, Debug)]
-struct NewThread {
-    process: u32,
-    os_id: i64,
-    name: String,
 }
 
 /// Which samples a flame graph shows: the names of values, as ids of texts.
@@ -565,82 +488,4 @@ fn write<R: Row>(rows: Sorter<R>, shift: i64, parts: &mut Parts) -> Result<(), S
     let mut part = RowPart::new(shift);
     rows.for_each(|row| part.push(&row, parts))?;
     part.finish(parts)
-}
-
-/// First and last moments on the clock of the run. What has no events lasted as long as the others.
-fn shifted(extents_nanos: &[Option<(i64, i64)>], shift_nanos: i64) -> Vec<(i64, i64)> {
-    let shift = |(first, last): (i64, i64)| {
-        (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos))
-    };
-    let known = extents_nanos.iter().flatten().copied().map(shift);
-    let all = known.reduce(|all, extent| (all.0.min(extent.0), all.1.max(extent.1)));
-    let extents = extents_nanos.iter().map(|extent| extent.map(shift).or(all));
-    extents.map(Option::unwrap_or_default).collect()
-}
-
-impl NewProcess {
-    fn entry(&self, id: u32, extent_nanos: (i64, i64)) -> ProcessEntry {
-        let (start_unix_nanos, end_unix_nanos) = extent_nanos;
-        ProcessEntry {
-            id,
-            pid: self.pid.try_into().unwrap_or(0),
-            rank: self.rank,
-            host: self.host.clone(),
-            argv: self.argv.clone(),
-            start_unix_nanos,
-            end_unix_nanos,
-            clocks: Vec::new(),
-            is_complete: self.is_complete,
-            overhead: None,
-        }
-    }
-}
-
-fn thread_columns(threads: &[NewThread]) -> Vec<ArrayRef> {
-    let rows = threads.iter();
-    vec![
-        ids(0..threads.len() as u32),
-        ids(rows.clone().map(|thread| thread.process)),
-        ints(rows.clone().map(|thread| thread.os_id)),
-        texts(rows.map(|thread| thread.name.as_str())),
-    ]
-}
-
-fn process_columns(
-    processes: &[NewProcess],
-    extents_nanos: &[(i64, i64)],
-    shift_nanos: Option<i64>,
-) -> Vec<ArrayRef> {
-    let rows = processes.iter();
-    let extents = extents_nanos.iter();
-    let argvs: Vec<String> = rows
-        .clone()
-        .map(|process| serde_json::Value::from(process.argv.as_slice()).to_string())
-        .collect();
-    let names: StringArray = rows.clone().map(|process| process.name.as_deref()).collect();
-    vec![
-        ids(0..processes.len() as u32),
-        ints(rows.clone().map(|process| process.pid)),
-        maybe_ints(rows.clone().map(|process| process.rank.map(i64::from))),
-        texts(rows.clone().map(|process| process.host.as_str())),
-        texts(argvs.iter().map(String::as_str)),
-        ints(extents.clone().map(|extent| extent.0)),
-        ints(extents.map(|extent| extent.1)),
-        flags(rows.clone().map(|process| process.is_complete)),
-        ints(rows.clone().map(|_| 0)),
-        maybe_reals(rows.clone().map(|_| None)),
-        maybe_ints(rows.clone().map(|_| None)),
-        maybe_ints(rows.clone().map(|_| None)),
-        std::sync::Arc::new(names),
-        maybe_ints(rows.map(|_| shift_nanos)),
-    ]
-}
-
-fn loss_columns(losses: &BTreeMap<(u32, LossCause), u64>) -> Vec<ArrayRef> {
-    let rows = losses.iter();
-    vec![
-        ids(rows.clone().map(|row| row.0.0)),
-        texts(rows.clone().map(|row| row.0.1.as_str())),
-        ints(rows.map(|row| (*row.1).try_into().unwrap_or(i64::MAX))),
-    ]
 }

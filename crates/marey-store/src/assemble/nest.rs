@@ -16,9 +16,10 @@ use hashbrown::{HashMap, HashSet};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 
+use super::Assembler;
 use super::leaving::{Begun, Leaving};
 use super::places::Places;
-use super::{Assembler, NewThread};
+use super::processes::NewThread;
 use crate::StoreError;
 use crate::names::{self, Names};
 use crate::rollup::{NO_PLACE, Summand};

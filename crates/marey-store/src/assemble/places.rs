@@ -6,7 +6,8 @@ use std::mem;
 use hashbrown::HashMap;
 use marey_model::loss::LossCause;
 
-use super::{Assembler, shifted};
+use super::Assembler;
+use super::processes::shifted;
 use crate::StoreError;
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
 use crate::sums::{self, Whose};
