@@ -82,6 +82,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
 	$(PY) bench/formats.py
+	$(PY) bench/scale.py
 	$(PY) bench/views.py
 	$(PY) bench/gpu.py
 
