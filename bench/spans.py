@@ -38,7 +38,7 @@ class Recorded:
     def spools(self, ranks: int, spans: int) -> Path:
         """A run of so many processes with this many spans each, which has not been collected."""
         path = self.folder / f"spools_{ranks}_{spans}.marey"
-        done = path / "recorded"
+        done = path.with_suffix(".recorded")
         if not done.is_file():
             shutil.rmtree(path, ignore_errors=True)
             program = self._program()
@@ -79,5 +79,5 @@ class Recorded:
         }
         if rank is not None:
             environment["RANK"] = str(rank)
-        command = [program, path.with_suffix(""), str(spans)]
+        command = [str(program), str(path.with_suffix("")), str(spans)]
         subprocess.run(command, check=True, env=environment)
