@@ -131,7 +131,9 @@ impl LossCause {
                 "Events of an imported file that could not be understood; they are left out."
             }
             Self::Truncated => "Imported files that end early; what comes before is there.",
-            Self::Unsupported => "Events of an imported file that runs have no place for.",
+            Self::Unsupported => {
+                "Events of an imported file that runs have no place for, and sums that are more than their column holds."
+            }
             Self::UnmatchedActivity => {
                 "Activities of devices whose launch is not in the imported file, or was not recorded; they have no context."
             }
