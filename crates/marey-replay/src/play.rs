@@ -12,7 +12,7 @@ use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{Act, CallBy};
 use crate::wait::Wait;
-use crate::{activity, clock, lock, thread};
+use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -68,6 +68,7 @@ fn play_one(act: &Act) {
             instantiate(graph, *at);
         }
         Act::LaunchGraph { graph, at } => launch_graph(graph, *at),
+        Act::DestroyGraph { graph, at } => destroy_graph(graph, *at),
         Act::DropNext { records } => output::drop_next(*records),
         Act::Order(order) => output::set_order(*order),
         Act::Correlation { next } => api::set_next_correlation(*next),
@@ -75,6 +76,8 @@ fn play_one(act: &Act) {
         Act::Flush { is_forced } => {
             output::flush(if *is_forced { Flush::Forced } else { Flush::Records });
         }
+        Act::Tool { subscribes: true } => tool::subscribe(),
+        Act::Tool { subscribes: false } => tool::leave(),
         Act::Pass { nanos } => drop(clock::pass(*nanos)),
         Act::Repeat { times, acts } => (0..*times).for_each(|_| play(acts)),
         Act::Thread { acts } | Act::Part { acts, .. } => play(acts),
@@ -112,6 +115,14 @@ fn launch_graph(name: &str, at: Place) {
     let made = lock(&GRAPHS).executable.get(name).copied();
     if let Some(executable) = made.or_else(|| instantiate(name, at)) {
         graph::launch(executable, at, 0, about(at, None));
+    }
+}
+
+/// Destroys the executable graph; a later launch instantiates it again.
+fn destroy_graph(name: &str, at: Place) {
+    let made = lock(&GRAPHS).executable.remove(name);
+    if let Some(executable) = made.and_then(Handle::get) {
+        executable.destroy(context_of(at));
     }
 }
 
