@@ -21,7 +21,7 @@
 //! buffers shared              # by all threads, or `each-thread` has one, as in CUDA 13
 //! clock virtual start 1000000000          # moves with what is played, or:
 //! clock real offset 5000 drift 20         # the machine's, ahead by ns, and too fast by parts per million
-//! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096
+//! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096 uuid 3
 //! devices 0                   # or as many H200s
 //! kernel add_kernel duration 500 registers 24     # of a kernel that the program launches itself
 //! fail cuptiSubscribe 39      # every call fails so, or one with `at 2`; `fail cupti* 15` means many

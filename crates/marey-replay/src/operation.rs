@@ -78,6 +78,25 @@ pub(crate) enum Work {
     Set(Set),
 }
 
+/// The parameters of a call that copies memory or sets it, as callbacks show them.
+pub(crate) type MemoryParameters = [u64; 3];
+
+impl Work {
+    /// Whether there is anything to do.
+    const fn is_any(&self) -> bool {
+        !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
+    }
+
+    /// The parameters of the call that asks for it, of the memory with these addresses.
+    pub(crate) const fn parameters(&self, to: u64, from: u64) -> MemoryParameters {
+        match self {
+            Self::Kernel(_) => [to, from, 0],
+            Self::Copy(copy) => [to, from, copy.bytes],
+            Self::Set(set) => [to, from, set.bytes],
+        }
+    }
+}
+
 /// Where a device does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -131,7 +150,11 @@ impl Operation {
     #[inline]
     pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
         let mut output = output();
-        let span = output.occupy(at.device, at.stream, self.gap_nanos, self.nanos);
+        let nanos = if self.work.is_any() { self.nanos } else { 0 };
+        let span = output.occupy(at.device, at.stream, self.gap_nanos, nanos);
+        if !self.work.is_any() {
+            return span;
+        }
         let told = match self.fate {
             Fate::Unrecorded => return span,
             Fate::Untimed => (0, 0),

@@ -92,7 +92,7 @@ fn capture(name: &str, operations: &[Operation], at: Place) {
         0
     });
     for operation in operations {
-        api::call(api_of(&operation.work), about_work(&operation.work, about), |_| {
+        call_for(&operation.work, about, |_| {
             graph::add_node(graph, *operation, about.context);
             0
         });
@@ -146,9 +146,14 @@ fn about(at: Place, correlation: Option<u32>) -> About {
     About { is_by_runtime: api::is_runtime_called(), correlation, ..About::context(context_of(at)) }
 }
 
-fn about_work(work: &Work, about: About) -> About {
-    let symbol = if let Work::Kernel(kernel) = work { kernel.name.address() } else { 0 };
-    About { symbol, ..about }
+/// Makes the call that asks for something.
+fn call_for(work: &Work, about: About, body: impl FnOnce(u32) -> i32) {
+    let memory = work.parameters(0, 0);
+    let (symbol, parameters) = match work {
+        Work::Kernel(kernel) => (kernel.name.address(), about.parameters),
+        Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
+    };
+    api::call(api_of(work), About { symbol, parameters, ..about }, body);
 }
 
 /// The function that a program calls for this.
@@ -179,8 +184,7 @@ fn run(operation: &Operation, at: Place, by: CallBy) {
         CallBy::CallAs { correlation } => Some(correlation),
         CallBy::Call => None,
     };
-    let about = about_work(&operation.work, about(at, correlation));
-    api::call(api_of(&operation.work), about, |correlation| {
+    call_for(&operation.work, about(at, correlation), |correlation| {
         operation.run(at, GraphPlace::default(), correlation);
         0
     });

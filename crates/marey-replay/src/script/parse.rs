@@ -255,6 +255,7 @@ fn device(line: &mut Line) -> Result<Device> {
             "bus" => device.bus_width_bits = line.number(&option)?,
             "memory" => device.memory_bytes = line.number(&option)?,
             "l2" => device.l2_bytes = line.number(&option)?,
+            "uuid" => device.uuid = Some(line.number(&option)?),
             _ => return Err(line.error(format!("a device has no {option:?}"))),
         }
     }
