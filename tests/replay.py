@@ -85,6 +85,7 @@ class Stats(ctypes.Structure):
     buffers_completed: int
     next_correlation: int
     now_nanos: int
+    buffers_dirty: int
 
     _fields_ = (
         ("callbacks", ctypes.c_uint64),
@@ -94,6 +95,7 @@ class Stats(ctypes.Structure):
         ("buffers_completed", ctypes.c_uint64),
         ("next_correlation", ctypes.c_uint64),
         ("now_nanos", ctypes.c_uint64),
+        ("buffers_dirty", ctypes.c_uint64),
     )
 
 

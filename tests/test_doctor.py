@@ -489,7 +489,7 @@ def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None
     assert lines[-1].startswith('Only the host side, and with hook="triton" launches of Triton')
     (broken,) = [at for at, line in enumerate(lines) if line.startswith("  broken  ")]
     assert "gave 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
-    assert lines[broken + 1].startswith("           -> end the other tool's session: ")
+    assert lines[broken + 1].startswith("           -> end the other tool's session (")
     assert "\x1b" not in done.stdout
 
 

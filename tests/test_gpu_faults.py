@@ -105,18 +105,34 @@ def test_a_library_that_lacks_a_record_kind_still_has_kernels() -> None:
     assert [event["name"] for event in events if event.get("cat") == "kernel"] == ["kernel"]
 
 
-def test_another_tool_that_ends_lets_us_in() -> None:
+def test_a_tool_that_stays_is_named_with_what_makes_it_leave() -> None:
+    """As torch.profiler stays when its session is over, unless `TEARDOWN_CUPTI` is set."""
     run(
         """
-        try:
-            marey.start("first", backend="cupti")
-        except marey.BackendUnavailable as error:
-            assert error.code == 39
+        double.play("come")
+        double.launch("kernel", 1)
+        for _ in range(2):
+            try:
+                marey.start("none", backend="cupti")
+            except marey.BackendUnavailable as error:
+                assert error.code == 39
+                assert "torch.profiler, once used, keeps CUPTI" in error.hint, error.hint
+                assert "TEARDOWN_CUPTI=1" in error.hint, error.hint
+            else:
+                raise AssertionError("marey took CUPTI from another tool")
+        double.play("leave")
         marey.start("profile", backend="cupti")
         double.launch("kernel", 5)
         marey.finalize()
         """,
-        "fail cuptiSubscribe 39 at 1",
+        """
+        part come {
+            tool subscribes
+        }
+        part leave {
+            tool leaves
+        }
+        """,
     )
     assert recorded() == {"kernel": (1, 5)}
 

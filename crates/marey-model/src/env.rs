@@ -116,7 +116,7 @@ pub const ALL: [EnvVar; 18] = [
     EnvVar {
         name: GPU_BUFFER_BYTES,
         default: "134217728",
-        doc: "Most bytes of the buffers, of 4 MiB each, in which the device's library hands over what devices did; what finds no room is counted in `losses`.",
+        doc: "Most bytes of the buffers in which the device's library hands over what devices did: of 1 MiB each, and of 64 KiB once half of these bytes are in use, since it may keep a buffer for each thread. At least 2 MiB; what finds no room is counted in `losses`.",
     },
     EnvVar {
         name: CUDA_API,

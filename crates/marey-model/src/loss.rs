@@ -42,6 +42,8 @@ pub enum LossCause {
     Ranges = 17,
     /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
     MetricUnfetched = 18,
+    /// The device's library did not tell when an activity ran, or told that it ended before it began.
+    DeviceTime = 19,
 }
 
 impl LossCause {
@@ -49,7 +51,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -69,6 +71,7 @@ impl LossCause {
         Self::CountersEnded,
         Self::Ranges,
         Self::MetricUnfetched,
+        Self::DeviceTime,
     ];
 
     /// The key under which files count it.
@@ -93,6 +96,7 @@ impl LossCause {
             Self::CountersEnded => "counters_ended",
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
+            Self::DeviceTime => "device_times_missing",
         }
     }
 
@@ -141,7 +145,7 @@ impl LossCause {
                 "Launches that their thread's buffer had no room for; what they launched is counted among the activities without a launch."
             }
             Self::DeviceRecord => {
-                "Records of devices that the vendor's library dropped because a buffer was full, or delivered unfinished."
+                "Records of devices that the vendor's library dropped because a buffer was full, delivered unfinished, or held back beyond the end of their phase."
             }
             Self::CountersEnded => {
                 "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."
@@ -151,6 +155,9 @@ impl LossCause {
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
+            }
+            Self::DeviceTime => {
+                "Activities of devices whose times the vendor's library did not tell, or told with the end before the start; they are counted, with no time."
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::control::CONTROL;
 use crate::detached::Detached;
+use crate::device::LaunchKind;
 use crate::environment;
 use crate::error::Error;
 use crate::local;
@@ -137,13 +138,12 @@ pub fn exit_operator(name: u32) -> u64 {
 }
 
 /// A call begins on this thread that launches something on a device. `correlation` is the number,
-/// not 0, under which the device's library will tell of it, `call` the name of the function. A graph's
-/// launch is many kernels, perhaps.
+/// not 0, under which the device's library will tell of it, `call` the name of the function.
 #[inline]
-pub fn launch_enter(correlation: u32, call: u32, is_graph: bool) {
+pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.launch_enter(correlation, call, is_graph, leaf));
+        local::event(|local| local.launch_enter(correlation, call, kind, leaf));
     }
 }
 

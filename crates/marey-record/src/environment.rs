@@ -14,8 +14,8 @@ use std::sync::Mutex;
 /// Where temporary files go.
 const TMPDIR: &str = "TMPDIR";
 
-/// Variables of others: where their libraries are, and their temporary files.
-const OF_OTHERS: [&str; 3] = ["CUDA_HOME", "CUDA_PATH", TMPDIR];
+/// Variables of others: where their libraries are, which devices are seen, and temporary files.
+const OF_OTHERS: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", TMPDIR];
 
 /// Those that are set; `None` before the first look, when nothing of ours runs yet.
 static COPY: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);

@@ -125,9 +125,12 @@ impl Wall {
     }
 
     fn add_wall(&mut self, other: &Self) {
-        if other.count > 0 {
-            self.min_nanos =
-                if self.count == 0 { other.min_nanos } else { self.min_nanos.min(other.min_nanos) };
+        if other.has_times() {
+            self.min_nanos = if self.has_times() {
+                self.min_nanos.min(other.min_nanos)
+            } else {
+                other.min_nanos
+            };
             self.max_nanos = self.max_nanos.max(other.max_nanos);
         }
         self.count += other.count;
@@ -137,6 +140,11 @@ impl Wall {
         for (&bucket, &count) in &other.buckets {
             *self.buckets.entry(bucket).or_insert(0) += count;
         }
+    }
+
+    /// Whether the time of any entry is known. Of kernels it may be of none.
+    pub(crate) fn has_times(&self) -> bool {
+        !self.buckets.is_empty()
     }
 
     /// The counted buckets, ascending.

@@ -234,16 +234,17 @@ pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops a session for good, if it has what this format needs; its slot. Events that began before this are
-/// complete.
-fn record_no_more(id: SessionId, format: Option<Format>) -> Result<u32, Error> {
+/// Stops a session for good, if it has what this format needs; its slot, and whether it is the last one.
+/// Events that began before this are complete.
+fn record_no_more(id: SessionId, format: Option<Format>) -> Result<(u32, bool), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {
         session.check_format(format)?;
     }
-    silence(session.slot);
-    Ok(session.slot)
+    let slot = session.slot;
+    silence(slot);
+    Ok((slot, sessions.alive.len() == 1))
 }
 
 /// Takes a session out of the masks and out of the threads, with everything in its phases, to be written
@@ -251,9 +252,9 @@ fn record_no_more(id: SessionId, format: Option<Format>) -> Result<u32, Error> {
 ///
 /// Fails, and ends nothing, if the session has not what the format needs.
 fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
-    let slot = record_no_more(id, format)?;
+    let (slot, is_last) = record_no_more(id, format)?;
     // What was launched before is told of now, and nothing is launched any more.
-    device::flush(Flush::Finished);
+    device::flush(if is_last { Flush::Last } else { Flush::Finished });
     let mut sessions = lock(&SESSIONS);
     if sessions.alive.contains_key(&id) {
         // Another thread may have let it record again meanwhile.

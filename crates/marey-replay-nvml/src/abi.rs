@@ -3,13 +3,21 @@
 #![expect(unsafe_code, reason = "the functions are for C")]
 
 use crate::script::{self, INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, VERSION_MISMATCH};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-/// A device: its number and one, so that none is null.
+/// A device: its number and one, so that none is null. A part of a device has a bit beside that.
 type Device = *mut c_void;
+
+/// The bit of parts of devices, one of each, which answer no question.
+const PART: usize = 1 << 16;
 
 fn number(device: Device) -> u32 {
     (device.addr() as u32).wrapping_sub(1)
+}
+
+/// What a number is that names a device on every machine, after `GPU-` or, of a part of it, `MIG-`.
+fn uuid(number: u32) -> String {
+    format!("00000000-0000-0000-0000-{number:012}")
 }
 
 /// Writes an answer, and gives its code.
@@ -90,7 +98,27 @@ extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, room: u32) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetUUID(device: Device, out: *mut c_char, room: u32) -> u32 {
-    give_text(out, room, &format!("GPU-00000000-0000-0000-0000-{:012}", number(device)))
+    give_text(out, room, &format!("GPU-{}", uuid(number(device))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByUUID(name: *const c_char, out: *mut Device) -> u32 {
+    const NOT_FOUND: u32 = 6;
+    // SAFETY: the caller shows a text that ends with a zero.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let (kind, wanted) = name.split_once('-').unwrap_or_default();
+    let part = if kind == "MIG" { PART } else { 0 };
+    let found = script::device_count().and_then(|count| {
+        let index = (0..count).find(|&index| uuid(index) == wanted).ok_or(NOT_FOUND)?;
+        Ok(std::ptr::without_provenance_mut((index as usize + 1) | part))
+    });
+    give(out, found)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part: Device, out: *mut Device) -> u32 {
+    let whole = std::ptr::without_provenance_mut(part.addr() & !PART);
+    give(out, if whole == part { Err(INVALID_ARGUMENT) } else { Ok(whole) })
 }
 
 // What a device says.

@@ -4,8 +4,10 @@
 
 use crate::activity::CLIENTS;
 use crate::ffi::Address;
+use crate::record::{self, Version};
 use crate::thread::counts;
-use crate::{lock, thread};
+use crate::{attribute, lock, settings, thread};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
@@ -68,6 +70,8 @@ pub(crate) struct Buffer {
     size: usize,
     used: usize,
     room: usize,
+    /// Records in it that are in progress.
+    open: usize,
 }
 
 // SAFETY: the profiler gave the memory away until it is handed back, to whatever thread.
@@ -89,7 +93,11 @@ impl Buffer {
         }
         counts().buffers_requested.add(1);
         let room = if most == 0 { usize::MAX } else { most };
-        let buffer = (!start.is_null()).then_some(Self { client, start, size, used: 0, room })?;
+        let buffer =
+            (!start.is_null()).then_some(Self { client, start, size, used: 0, room, open: 0 })?;
+        if attribute::says_zeroed() && !buffer.is_zeroed() {
+            counts().buffers_dirty.add(1);
+        }
         if size < least {
             buffer.complete();
             return None;
@@ -116,6 +124,32 @@ impl Buffer {
         self.used == 0
     }
 
+    /// Whether all that it holds has ended.
+    const fn is_complete(&self) -> bool {
+        self.open == 0
+    }
+
+    fn is_zeroed(&self) -> bool {
+        // SAFETY: the profiler said that `size` bytes are its to read and write, and nobody else does.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size) };
+        bytes.iter().all(|&byte| byte == 0)
+    }
+
+    /// Lets what is in progress end now, or a moment after it began.
+    fn finish(&mut self, now: u64, version: Version) {
+        if self.is_complete() {
+            return;
+        }
+        // SAFETY: `append` has written so many bytes, and nobody else does while the buffer is ours.
+        let mut rest = unsafe { std::slice::from_raw_parts_mut(self.start, self.used) };
+        while let Some(size) = version.size_of(record::kind_of(rest)) {
+            let Some((one, next)) = rest.split_at_mut_checked(size) else { break };
+            record::finish_kernel(one, now);
+            rest = next;
+        }
+        self.open = 0;
+    }
+
     /// Hands it back. No lock of ours is held meanwhile, since the profiler calls us from there.
     pub(crate) fn complete(self) {
         let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
@@ -139,22 +173,33 @@ impl Buffer {
 /// What is done with the buffer at hand when the profiler wants its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Hand back what has records.
+    /// Hand back what has records, all of which have ended.
     Records,
-    /// Hand back every buffer.
+    /// Hand back every buffer. What is in progress is never told of again.
     Forced,
 }
 
-/// The buffer at hand, and those that two threads asked for at once.
+/// A client's buffers.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    current: Option<Buffer>,
+    /// Those at hand: one, or one of each thread that has launched.
+    current: BTreeMap<u32, Buffer>,
+    /// Those that two threads asked for at once.
     spare: Vec<Buffer>,
+    /// Those that are full, and hold something in progress.
+    withheld: Vec<Buffer>,
+}
+
+/// Whose buffer is used: that of all threads, or the calling one's.
+pub(crate) fn lane() -> u32 {
+    if settings::has_each_thread_a_buffer() { thread::id() } else { 0 }
 }
 
 /// What became of a record.
 pub(crate) enum Put {
     Written,
+    /// There is another buffer now. Try again.
+    Again,
     /// It does not fit: this buffer is full. Hand it back and try again.
     Full(Buffer),
     /// There is no buffer. Ask for one and try again.
@@ -163,35 +208,63 @@ pub(crate) enum Put {
 
 impl Buffers {
     pub(crate) const fn new() -> Self {
-        Self { current: None, spare: Vec::new() }
+        Self { current: BTreeMap::new(), spare: Vec::new(), withheld: Vec::new() }
     }
 
+    /// Puts a record into the buffer of a lane; `is_open` of one that is in progress.
     #[inline]
-    pub(crate) fn put(&mut self, record: &[u8]) -> Put {
-        if self.current.is_none() {
-            self.current = self.spare.pop();
-        }
-        let Some(buffer) = &mut self.current else { return Put::Missing };
+    pub(crate) fn put(&mut self, lane: u32, record: &[u8], is_open: bool) -> Put {
+        let Some(buffer) = self.current.get_mut(&lane) else { return self.put_anew(lane) };
         if buffer.append(record) {
+            buffer.open += usize::from(is_open);
             return Put::Written;
         }
-        self.current.take().map_or(Put::Missing, Put::Full)
+        match self.current.remove(&lane) {
+            Some(buffer) if buffer.is_complete() => Put::Full(buffer),
+            buffer => {
+                self.withheld.extend(buffer);
+                self.put_anew(lane)
+            }
+        }
+    }
+
+    fn put_anew(&mut self, lane: u32) -> Put {
+        match self.spare.pop() {
+            Some(spare) => {
+                self.current.insert(lane, spare);
+                Put::Again
+            }
+            None => Put::Missing,
+        }
     }
 
     pub(crate) fn add(&mut self, buffer: Buffer) {
         self.spare.push(buffer);
     }
 
+    /// Lets everything end that is in progress.
+    pub(crate) fn finish(&mut self, now: u64, version: Version) {
+        let buffers = self.current.values_mut().chain(&mut self.withheld);
+        buffers.for_each(|buffer| buffer.finish(now, version));
+    }
+
     /// Takes the buffers that are to be handed back.
     pub(crate) fn take(&mut self, flush: Flush) -> Vec<Buffer> {
-        let mut buffers = std::mem::take(&mut self.spare);
-        buffers.extend(self.current.take());
-        if flush == Flush::Records {
-            let (empty, full) = buffers.into_iter().partition(Buffer::is_empty);
-            self.spare = empty;
-            return full;
+        if flush == Flush::Forced {
+            let Self { current, spare, withheld } = std::mem::take(self);
+            return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
-        buffers
+        let is_due = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
+        let mut due: Vec<_> = self.withheld.extract_if(.., is_due).collect();
+        let current = std::mem::take(&mut self.current);
+        for (lane, mut buffer) in current {
+            if is_due(&mut buffer) {
+                due.push(buffer);
+            } else {
+                self.current.insert(lane, buffer);
+            }
+        }
+        due
     }
 
     /// Forgets the buffers, which their owner has left.

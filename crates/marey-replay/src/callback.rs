@@ -31,6 +31,7 @@ pub(crate) mod resource {
     pub(crate) const GRAPH_DESTROY_STARTING: u32 = 10;
     pub(crate) const GRAPH_CLONED: u32 = 11;
     pub(crate) const NODE_CREATED: u32 = 13;
+    pub(crate) const NODE_DESTROY_STARTING: u32 = 14;
     pub(crate) const EXECUTABLE_CREATE_STARTING: u32 = 17;
     pub(crate) const EXECUTABLE_CREATED: u32 = 18;
     pub(crate) const EXECUTABLE_DESTROY_STARTING: u32 = 19;

@@ -30,6 +30,8 @@ struct Stats {
     next_correlation: u64,
     /// libcupti's clock.
     now_nanos: u64,
+    /// Buffers that the profiler said were zeroed, and were not.
+    buffers_dirty: u64,
 }
 
 /// Puts a script in force. 0, or the number of the line that is wrong (`replay_error` tells).
@@ -117,6 +119,7 @@ extern "C" fn replay_stats(stats: Out<Stats>) -> i32 {
         buffers_completed: thread::sum(|counts| &counts.buffers_completed),
         next_correlation: api::next_correlation().into(),
         now_nanos: clock::now(),
+        buffers_dirty: thread::sum(|counts| &counts.buffers_dirty),
     })
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Device {
     pub bus_width_bits: u32,
     pub memory_bytes: u64,
     pub l2_bytes: u32,
+    /// What its UUID ends with; its number where the script says nothing else.
+    pub uuid: Option<u8>,
 }
 
 impl Default for Device {
@@ -28,6 +30,7 @@ impl Default for Device {
             bus_width_bits: 6_144,
             memory_bytes: 150_754_820_096,
             l2_bytes: 62_914_560,
+            uuid: None,
         }
     }
 }
@@ -75,10 +78,10 @@ impl Device {
         value.cast_signed()
     }
 
-    /// Sixteen bytes that tell the devices of a machine apart.
-    pub(crate) const fn uuid(index: u32) -> [u8; 16] {
-        let mut uuid = *b"marey-replay-\0\0\0";
-        uuid[15] = index as u8;
+    /// Sixteen bytes that tell the devices of a machine apart, as the double of NVML has them.
+    pub(crate) fn uuid(&self, index: u32) -> [u8; 16] {
+        let mut uuid = [0; 16];
+        uuid[15] = self.uuid.unwrap_or(index as u8);
         uuid
     }
 
@@ -109,7 +112,7 @@ impl Device {
             minor: self.minor(),
             id: index,
             has_ecc: 1,
-            uuid: Self::uuid(index),
+            uuid: self.uuid(index),
             name: Name::of(&self.name).address(),
             is_visible: 1,
             gpu_instance: u32::MAX,

@@ -48,6 +48,8 @@ pub(crate) struct Graph {
 pub(crate) struct Executable {
     pub id: u32,
     source: u32,
+    /// The copy.
+    graph: Handle<Graph>,
     /// Each node with the one that it was made from.
     nodes: Vec<(Handle<Node>, Handle<Node>)>,
 }
@@ -94,13 +96,15 @@ pub(crate) fn instantiate(original: Handle<Graph>, about: About) -> Handle<Execu
             .collect();
         lock(&copy.nodes).extend(nodes.iter().map(|(node, _)| *node));
         let graph = Handle::new(copy);
-        let executable = Handle::new(Executable { id, source: held.id, nodes: nodes.clone() });
+        let source = held.id;
+        let executable = Handle::new(Executable { id, source, graph, nodes: nodes.clone() });
         let data = || GraphData { graph, original, executable, ..GraphData::default() };
         tell_described(resource::GRAPH_CLONED, about.context, &data());
         tell_described(resource::EXECUTABLE_CREATE_STARTING, about.context, &data());
         for (node, original_node) in nodes {
             let node_kind = node.get().map_or(0, Node::kind);
             let data = GraphData { node, original_node, node_kind, ..data() };
+            tell_described(resource::NODE_CREATED, about.context, &data);
             tell_described(resource::NODE_CLONED, about.context, &data);
         }
         tell_described(resource::EXECUTABLE_CREATED, about.context, &data());
@@ -133,7 +137,27 @@ pub(crate) fn launch(
     })
 }
 
+/// Tells that a graph is about to go, with its nodes.
+pub(crate) fn destroy(graph: Handle<Graph>, context: Handle<Context>) {
+    let Some(held) = graph.get() else { return };
+    let data = GraphData { graph, ..GraphData::default() };
+    tell_described(resource::GRAPH_DESTROY_STARTING, context, &data);
+    for node in lock(&held.nodes).clone() {
+        let node_kind = node.get().map_or(0, Node::kind);
+        let data = GraphData { graph, node, node_kind, ..GraphData::default() };
+        tell_described(resource::NODE_DESTROY_STARTING, context, &data);
+    }
+}
+
 impl Executable {
+    /// Tells that it is about to go, with its copy of the graph.
+    pub(crate) fn destroy(&'static self, context: Handle<Context>) {
+        let data =
+            GraphData { graph: self.graph, executable: Handle::to(self), ..GraphData::default() };
+        tell_described(resource::EXECUTABLE_DESTROY_STARTING, context, &data);
+        destroy(self.graph, context);
+    }
+
     fn run(&self, at: Place, correlation: u32) {
         let is_whole = activity::is_enabled(kind::GRAPH_TRACE);
         let mut whole: Option<(u64, u64)> = None;

@@ -18,9 +18,10 @@
 //! version 130001              # of libcupti: 26 (CUDA 12.8), 28 (12.9), 130001 (13.0), 130500 (13.5)
 //! driver 13000                # of the driver
 //! delivery inline             # who calls the profiler back with records: the launching thread, or `worker`
+//! buffers shared              # by all threads, or `each-thread` has one, as in CUDA 13
 //! clock virtual start 1000000000          # moves with what is played, or:
 //! clock real offset 5000 drift 20         # the machine's, ahead by ns, and too fast by parts per million
-//! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096
+//! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096 uuid 3
 //! devices 0                   # or as many H200s
 //! kernel add_kernel duration 500 registers 24     # of a kernel that the program launches itself
 //! fail cuptiSubscribe 39      # every call fails so, or one with `at 2`; `fail cupti* 15` means many
@@ -30,11 +31,12 @@
 //!
 //! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap 0`, and
 //! `correlation 5` (the call has this id), `uncalled 5` (no call is seen, the record has this id),
-//! `unrecorded` (no record):
+//! `unrecorded` (no record), `untimed` (start and end are 0), `backwards` (it ends before it starts):
 //!
 //! ```text
 //! launch "void gemm<float>(int)" grid 4,2 block 128 cluster 2 registers 40 shared 1024 static-shared 16 local 8
-//! launch k unfinished         # it ends at `finish`; a forced flush shows it with end 0
+//! launch k unfinished         # it ends at `finish`; its buffer is withheld until then, but by a forced flush,
+//!                             # which shows it with end 0, and nothing shows it again
 //! copy to-device 4096 from pageable to device blocking      # or to-host, on-device
 //! copy on-device 4096 peer 1  # from this device to another one
 //! set 4096 value 0
@@ -45,6 +47,7 @@
 //! }
 //! instantiate step            # done at the first launch otherwise
 //! graph step stream 7         # launches it: one call, a record of each node
+//! destroy step                # the executable graph and its nodes go; what was launched goes on
 //! ```
 //!
 //! What else there is:
@@ -61,6 +64,7 @@
 //! order reversed 10           # records come last first, ten at a time; shuffled 10 42; held; as-they-come
 //! finish
 //! flush forced                # or without
+//! tool subscribes             # another tool in the process, if it can; it stays until `tool leaves`
 //! repeat 100 {                # also `thread {`: beside what follows, until the end of its block
 //! }
 //! part forward {              # played by `replay_play("forward")` alone, or in its place
@@ -80,6 +84,7 @@
 
 mod activity;
 mod api;
+mod attribute;
 mod buffers;
 mod callback;
 mod clock;
@@ -100,6 +105,7 @@ mod settings;
 mod site;
 mod stream;
 mod thread;
+mod tool;
 mod wait;
 mod worker;
 

@@ -78,6 +78,25 @@ pub(crate) enum Work {
     Set(Set),
 }
 
+/// The parameters of a call that copies memory or sets it, as callbacks show them.
+pub(crate) type MemoryParameters = [u64; 3];
+
+impl Work {
+    /// Whether there is anything to do.
+    const fn is_any(&self) -> bool {
+        !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
+    }
+
+    /// The parameters of the call that asks for it, of the memory with these addresses.
+    pub(crate) const fn parameters(&self, to: u64, from: u64) -> MemoryParameters {
+        match self {
+            Self::Kernel(_) => [to, from, 0],
+            Self::Copy(copy) => [to, from, copy.bytes],
+            Self::Set(set) => [to, from, set.bytes],
+        }
+    }
+}
+
 /// Where a device does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -106,6 +125,10 @@ pub(crate) enum Fate {
     Unrecorded,
     /// A kernel that has begun and does not end.
     Unfinished,
+    /// Its record has no times: both are 0.
+    Untimed,
+    /// Its record ends before it starts.
+    Backwards,
 }
 
 /// Something that a device does, and how long that takes.
@@ -127,31 +150,38 @@ impl Operation {
     #[inline]
     pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
         let mut output = output();
-        let span = output.occupy(at.device, at.stream, self.gap_nanos, self.nanos);
-        if self.fate == Fate::Unrecorded {
+        let nanos = if self.work.is_any() { self.nanos } else { 0 };
+        let span = output.occupy(at.device, at.stream, self.gap_nanos, nanos);
+        if !self.work.is_any() {
             return span;
         }
+        let told = match self.fate {
+            Fate::Unrecorded => return span,
+            Fate::Untimed => (0, 0),
+            Fate::Backwards => (span.1, span.0),
+            Fate::Recorded | Fate::Unfinished => span,
+        };
         match &self.work {
             Work::Kernel(kernel) => {
                 let Some(kind) = kernel_kind() else { return span };
-                let record = kernel.record(kind, at, graph, correlation, span);
+                let record = kernel.record(kind, at, graph, correlation, told);
                 if self.fate == Fate::Unfinished {
-                    output.leave_unfinished(KernelRecord { end: 0, completed: 0, ..record });
+                    output::begin(output, record);
                 } else {
                     output::send(output, record);
                 }
             }
             Work::Copy(copy) => match copy.peer {
                 Some(peer) if activity::is_enabled(kind::PEER_COPY) => {
-                    output::send(output, copy.peer_record(peer, at, graph, correlation, span));
+                    output::send(output, copy.peer_record(peer, at, graph, correlation, told));
                 }
                 None if activity::is_enabled(kind::COPY) => {
-                    output::send(output, copy.record(at, graph, correlation, span));
+                    output::send(output, copy.record(at, graph, correlation, told));
                 }
                 _ => {}
             },
             Work::Set(set) if activity::is_enabled(kind::SET) => {
-                output::send(output, set.record(at, graph, correlation, span));
+                output::send(output, set.record(at, graph, correlation, told));
             }
             Work::Set(_) => {}
         }

@@ -1,7 +1,7 @@
 //! From what devices do to the profiler's buffers: what is dropped, held back or turned round on the way.
 
 use crate::activity::{self, CLIENTS, Clients};
-use crate::buffers::{Buffer, Buffers, Flush, Put};
+use crate::buffers::{self, Buffer, Buffers, Flush, Put};
 use crate::record::{KernelRecord, Record, Version};
 use crate::{clock, lock, settings, worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,6 +34,9 @@ impl Order {
     }
 }
 
+/// A record that is kept, with who wants it and whose buffer it belongs to.
+type Kept = (Clients, u32, Vec<u8>);
+
 /// The way of records, and what the streams are at.
 pub(crate) struct Output {
     /// When each stream is free.
@@ -41,8 +44,7 @@ pub(crate) struct Output {
     to_drop: u64,
     written: u64,
     order: Order,
-    kept: Vec<(Clients, Vec<u8>)>,
-    unfinished: Vec<KernelRecord>,
+    kept: Vec<Kept>,
     buffers: [Buffers; CLIENTS],
     pub(crate) staging: worker::Staging,
 }
@@ -53,7 +55,6 @@ static OUTPUT: Mutex<Output> = Mutex::new(Output {
     written: 0,
     order: Order::AsTheyCome,
     kept: Vec::new(),
-    unfinished: Vec::new(),
     buffers: [const { Buffers::new() }; CLIENTS],
     staging: worker::Staging::new(),
 });
@@ -74,7 +75,7 @@ pub(crate) fn reset() {
     output.to_drop = 0;
     output.order = Order::AsTheyCome;
     output.kept.clear();
-    output.unfinished.clear();
+    output.finish();
     drop(output);
     for dropped in &DROPPED {
         dropped.store(0, Relaxed);
@@ -87,7 +88,6 @@ pub(crate) fn forget_buffers() {
     let mut output = output();
     output.buffers.iter_mut().for_each(Buffers::forget);
     output.kept.clear();
-    output.unfinished.clear();
 }
 
 /// Records that were written to buffers.
@@ -144,15 +144,16 @@ impl Output {
 
     /// Puts a record into the client's buffer at hand.
     #[inline]
-    pub(crate) fn put(&mut self, client: usize, record: &[u8]) -> Put {
-        let put = self.buffers[client].put(record);
+    fn put(&mut self, client: usize, lane: u32, record: &[u8], is_open: bool) -> Put {
+        let put = self.buffers[client].put(lane, record, is_open);
         self.written += u64::from(matches!(put, Put::Written));
         put
     }
 
-    /// Keeps a kernel that does not end.
-    pub(crate) fn leave_unfinished(&mut self, kernel: KernelRecord) {
-        self.unfinished.push(kernel);
+    /// Lets the kernels end that do not.
+    fn finish(&mut self) {
+        let (now, version) = (clock::now(), settings::version());
+        self.buffers.iter_mut().for_each(|buffers| buffers.finish(now, version));
     }
 }
 
@@ -183,43 +184,61 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
         output.to_drop -= 1;
         clients.numbers().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
-        output.kept.push((clients, bytes.to_vec()));
+        output.kept.push((clients, buffers::lane(), bytes.to_vec()));
         if output.kept.len() >= window {
             let kept = take_kept(&mut output);
             drop(output);
             write_all(&kept);
         }
     } else {
-        hand_on(output, clients, bytes);
+        hand_on(output, clients, buffers::lane(), bytes);
     }
+}
+
+/// Has a kernel begin that does not end: its record has a place in the buffers from now on.
+pub(crate) fn begin(output: MutexGuard<'_, Output>, kernel: KernelRecord) {
+    let kernel = KernelRecord { end: 0, completed: 0, ..kernel };
+    let (clients, bytes) = (activity::wanting(kernel.kind), kernel.bytes(settings::version()));
+    write_as(output, clients, buffers::lane(), bytes, true);
 }
 
 /// Gives a record to the worker, or to the profilers.
 #[inline]
-fn hand_on(output: MutexGuard<'_, Output>, clients: Clients, bytes: &[u8]) {
+fn hand_on(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
     if settings::is_delivered_by_worker() {
-        worker::stage(output, clients, bytes);
+        worker::stage(output, clients, lane, bytes);
     } else {
-        write(output, clients, bytes);
+        write(output, clients, lane, bytes);
     }
 }
 
 /// Writes a record to the buffers of these.
 #[inline]
-pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, bytes: &[u8]) {
+pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
+    write_as(output, clients, lane, bytes, false);
+}
+
+#[inline]
+fn write_as(
+    output: MutexGuard<'_, Output>,
+    clients: Clients,
+    lane: u32,
+    bytes: &[u8],
+    is_open: bool,
+) {
     let mut held = Some(output);
     for client in clients.numbers() {
         let put = match held.take() {
-            Some(mut output) => output.put(client, bytes),
-            None => self::output().put(client, bytes),
+            Some(mut output) => output.put(client, lane, bytes, is_open),
+            None => self::output().put(client, lane, bytes, is_open),
         };
         if !matches!(put, Put::Written) {
-            settle(client, put, bytes);
+            settle(client, lane, put, bytes, is_open);
         }
     }
 }
 
-fn take_kept(output: &mut Output) -> Vec<(Clients, Vec<u8>)> {
+fn take_kept(output: &mut Output) -> Vec<Kept> {
     let mut kept = std::mem::take(&mut output.kept);
     match output.order {
         Order::Reversed { .. } => kept.reverse(),
@@ -229,42 +248,32 @@ fn take_kept(output: &mut Output) -> Vec<(Clients, Vec<u8>)> {
     kept
 }
 
-fn write_all(records: &[(Clients, Vec<u8>)]) {
-    for (clients, bytes) in records {
-        hand_on(output(), *clients, bytes);
+fn write_all(records: &[Kept]) {
+    for (clients, lane, bytes) in records {
+        hand_on(output(), *clients, *lane, bytes);
     }
 }
 
 /// Sees to it that a record is written, or counted as lost.
-fn settle(client: usize, mut put: Put, bytes: &[u8]) {
+fn settle(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: bool) {
     loop {
         match put {
             Put::Written => return,
+            Put::Again => {}
             Put::Full(buffer) => buffer.complete(),
             Put::Missing => match Buffer::request(client, bytes.len()) {
                 Some(buffer) => output().buffers[client].add(buffer),
                 None => return drop_record(client),
             },
         }
-        put = output().put(client, bytes);
+        put = output().put(client, lane, bytes, is_open);
     }
 }
 
-/// Hands records over: those that were kept and, if forced, kernels that run still.
+/// Hands records over, after those that were kept.
 pub(crate) fn flush(flush: Flush) {
-    let mut output = output();
-    let mut records = take_kept(&mut output);
-    if flush == Flush::Forced {
-        let version = settings::version();
-        let unfinished = std::mem::take(&mut output.unfinished);
-        records.extend(
-            unfinished
-                .iter()
-                .map(|kernel| (activity::wanting(kernel.kind), kernel.bytes(version).to_vec())),
-        );
-    }
-    drop(output);
-    write_all(&records);
+    let kept = take_kept(&mut output());
+    write_all(&kept);
     if settings::is_delivered_by_worker() {
         worker::flush(flush);
     } else {
@@ -272,7 +281,7 @@ pub(crate) fn flush(flush: Flush) {
     }
 }
 
-/// Hands all buffers back.
+/// Hands buffers back.
 pub(crate) fn hand_back(flush: Flush) {
     for client in 0..CLIENTS {
         hand_back_to(client, flush);
@@ -287,12 +296,7 @@ pub(crate) fn hand_back_to(client: usize, flush: Flush) {
 
 /// Lets the kernels end that do not.
 pub(crate) fn finish() {
-    let unfinished = std::mem::take(&mut output().unfinished);
-    let end = clock::now();
-    for kernel in unfinished {
-        let end = end.max(kernel.start + 1);
-        send(output(), KernelRecord { end, completed: end, ..kernel });
-    }
+    output().finish();
 }
 
 /// The size of the record at the start of these bytes, and its bytes.

@@ -12,7 +12,7 @@ use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{Act, CallBy};
 use crate::wait::Wait;
-use crate::{activity, clock, lock, thread};
+use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -68,6 +68,7 @@ fn play_one(act: &Act) {
             instantiate(graph, *at);
         }
         Act::LaunchGraph { graph, at } => launch_graph(graph, *at),
+        Act::DestroyGraph { graph, at } => destroy_graph(graph, *at),
         Act::DropNext { records } => output::drop_next(*records),
         Act::Order(order) => output::set_order(*order),
         Act::Correlation { next } => api::set_next_correlation(*next),
@@ -75,6 +76,8 @@ fn play_one(act: &Act) {
         Act::Flush { is_forced } => {
             output::flush(if *is_forced { Flush::Forced } else { Flush::Records });
         }
+        Act::Tool { subscribes: true } => tool::subscribe(),
+        Act::Tool { subscribes: false } => tool::leave(),
         Act::Pass { nanos } => drop(clock::pass(*nanos)),
         Act::Repeat { times, acts } => (0..*times).for_each(|_| play(acts)),
         Act::Thread { acts } | Act::Part { acts, .. } => play(acts),
@@ -89,7 +92,7 @@ fn capture(name: &str, operations: &[Operation], at: Place) {
         0
     });
     for operation in operations {
-        api::call(api_of(&operation.work), about_work(&operation.work, about), |_| {
+        call_for(&operation.work, about, |_| {
             graph::add_node(graph, *operation, about.context);
             0
         });
@@ -115,6 +118,14 @@ fn launch_graph(name: &str, at: Place) {
     }
 }
 
+/// Destroys the executable graph; a later launch instantiates it again.
+fn destroy_graph(name: &str, at: Place) {
+    let made = lock(&GRAPHS).executable.remove(name);
+    if let Some(executable) = made.and_then(Handle::get) {
+        executable.destroy(context_of(at));
+    }
+}
+
 /// The acts of a part, wherever in the script it is.
 pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
     acts.iter().find_map(|act| match act {
@@ -135,9 +146,14 @@ fn about(at: Place, correlation: Option<u32>) -> About {
     About { is_by_runtime: api::is_runtime_called(), correlation, ..About::context(context_of(at)) }
 }
 
-fn about_work(work: &Work, about: About) -> About {
-    let symbol = if let Work::Kernel(kernel) = work { kernel.name.address() } else { 0 };
-    About { symbol, ..about }
+/// Makes the call that asks for something.
+fn call_for(work: &Work, about: About, body: impl FnOnce(u32) -> i32) {
+    let memory = work.parameters(0, 0);
+    let (symbol, parameters) = match work {
+        Work::Kernel(kernel) => (kernel.name.address(), about.parameters),
+        Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
+    };
+    api::call(api_of(work), About { symbol, parameters, ..about }, body);
 }
 
 /// The function that a program calls for this.
@@ -168,8 +184,7 @@ fn run(operation: &Operation, at: Place, by: CallBy) {
         CallBy::CallAs { correlation } => Some(correlation),
         CallBy::Call => None,
     };
-    let about = about_work(&operation.work, about(at, correlation));
-    api::call(api_of(&operation.work), about, |correlation| {
+    call_for(&operation.work, about(at, correlation), |correlation| {
         operation.run(at, GraphPlace::default(), correlation);
         0
     });

@@ -77,6 +77,23 @@ pub(crate) fn kind_of(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
 }
 
+/// Lets a kernel end that has begun and not ended: now, or a moment after it began.
+pub(crate) fn finish_kernel(record: &mut [u8], now: u64) {
+    const START: usize = std::mem::offset_of!(KernelRecord, start);
+    const END: usize = std::mem::offset_of!(KernelRecord, end);
+    const COMPLETED: usize = std::mem::offset_of!(KernelRecord, completed);
+    if !matches!(kind_of(record), kind::KERNEL | kind::CONCURRENT_KERNEL) {
+        return;
+    }
+    let read = |at: usize| record[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+    let (start, end) = (read(START), read(END));
+    if start != 0 && end == 0 {
+        let end = now.max(start + 1).to_ne_bytes();
+        record[END..END + end.len()].copy_from_slice(&end);
+        record[COMPLETED..COMPLETED + end.len()].copy_from_slice(&end);
+    }
+}
+
 macro_rules! records {
     ($(
         $(#[$meta:meta])*

@@ -6,7 +6,7 @@ use crate::operation::Kernel;
 use crate::record::Version;
 use crate::script::Script;
 use crate::site::{self, Failure};
-use crate::{api, context, graph, lock, output, play, thread, worker};
+use crate::{api, context, graph, lock, output, play, thread, tool, worker};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub version: u32,
     pub driver_version: i32,
     pub is_delivered_by_worker: bool,
+    /// Whether each thread that launches has a buffer of its own.
+    pub has_each_thread_a_buffer: bool,
     pub clock: Clock,
     pub devices: Vec<Device>,
     /// Kernels that programs launch by the driver, by their names.
@@ -33,6 +35,7 @@ impl Default for Settings {
             version: 130_001,
             driver_version: 13_000,
             is_delivered_by_worker: false,
+            has_each_thread_a_buffer: false,
             clock: Clock::Virtual { start_nanos: 1_000_000_000 },
             devices: vec![Device::default()],
             kernels: Vec::new(),
@@ -46,6 +49,7 @@ impl Default for Settings {
 static SCRIPT: Mutex<Option<Arc<Script>>> = Mutex::new(None);
 static VERSION: AtomicU32 = AtomicU32::new(130_001);
 static IS_DELIVERED_BY_WORKER: AtomicBool = AtomicBool::new(false);
+static HAS_EACH_THREAD_A_BUFFER: AtomicBool = AtomicBool::new(false);
 static ONCE: Once = Once::new();
 
 #[inline]
@@ -56,6 +60,11 @@ pub(crate) fn version() -> Version {
 #[inline]
 pub(crate) fn is_delivered_by_worker() -> bool {
     IS_DELIVERED_BY_WORKER.load(Ordering::Relaxed)
+}
+
+#[inline]
+pub(crate) fn has_each_thread_a_buffer() -> bool {
+    HAS_EACH_THREAD_A_BUFFER.load(Ordering::Relaxed)
 }
 
 /// The script in force.
@@ -96,11 +105,13 @@ fn apply(script: Script) {
     let settings = &script.settings;
     VERSION.store(settings.version, Ordering::Relaxed);
     IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
+    HAS_EACH_THREAD_A_BUFFER.store(settings.has_each_thread_a_buffer, Ordering::Relaxed);
     clock::set(settings.clock, settings.call_nanos);
     api::set(settings.is_runtime_called);
     context::set_devices(&settings.devices);
     graph::reset();
     play::reset();
+    tool::leave();
     site::reset(settings.failures.clone());
     thread::reset();
     output::reset();

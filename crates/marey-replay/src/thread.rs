@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     pub callbacks: Count,
     pub buffers_requested: Count,
     pub buffers_completed: Count,
+    /// Buffers that were said to be zeroed, and were not.
+    pub buffers_dirty: Count,
 }
 
 static ALL: Mutex<Vec<&'static Counts>> = Mutex::new(Vec::new());
@@ -57,7 +59,8 @@ pub(crate) fn sum(count: fn(&Counts) -> &Count) -> u64 {
 /// Begins to count anew.
 pub(crate) fn reset() {
     for counts in lock(&ALL).iter() {
-        for count in [&counts.callbacks, &counts.buffers_requested, &counts.buffers_completed] {
+        let Counts { callbacks, buffers_requested, buffers_completed, buffers_dirty } = counts;
+        for count in [callbacks, buffers_requested, buffers_completed, buffers_dirty] {
             count.0.store(0, Relaxed);
         }
     }

@@ -19,7 +19,7 @@ const TOO_MANY: usize = 4 << 20;
 
 /// What is ready for the worker.
 pub(crate) struct Staging {
-    /// Each after a byte that says whose it is.
+    /// Each after a byte that says whose it is, and the four of its lane.
     records: Vec<u8>,
     flush: Option<Flush>,
     /// Flushes that were asked for, and that were made.
@@ -50,11 +50,17 @@ pub(crate) fn set_period(millis: u32) {
 }
 
 /// Leaves a record to the worker, and waits where it cannot keep up.
-pub(crate) fn stage(mut output: MutexGuard<'_, Output>, clients: Clients, record: &[u8]) {
+pub(crate) fn stage(
+    mut output: MutexGuard<'_, Output>,
+    clients: Clients,
+    lane: u32,
+    record: &[u8],
+) {
     while output.staging.records.len() > TOO_MANY && !IS_WORKER.get() {
         output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
     output.staging.records.push(clients.0);
+    output.staging.records.extend_from_slice(&lane.to_ne_bytes());
     output.staging.records.extend_from_slice(record);
     if output.staging.records.len() > ENOUGH {
         WORK.notify_one();
@@ -174,9 +180,10 @@ fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> 
 fn deliver(mut records: &[u8], flush: Option<Flush>) {
     let version = settings::version();
     while let Some((clients, bytes)) = records.split_first()
+        && let Some((lane, bytes)) = bytes.split_first_chunk()
         && let Some((record, rest)) = output::split_record(bytes, version)
     {
-        output::write(output(), Clients(*clients), record);
+        output::write(output(), Clients(*clients), u32::from_ne_bytes(*lane), record);
         records = rest;
     }
     if let Some(flush) = flush {

@@ -4,7 +4,8 @@ mod client;
 
 use client::{
     Client, Record, calls, cuptiActivityEnable, cuptiGetGraphExecId, cuptiGetGraphId,
-    cuptiGetGraphNodeId, cuptiGetTimestamp, cuptiGetVersion, cuptiUnsubscribe, load, replay_run,
+    cuptiGetGraphNodeId, cuptiGetTimestamp, cuptiGetVersion, cuptiUnsubscribe, load, play,
+    replay_run,
 };
 
 const COPY: u32 = 1;
@@ -153,17 +154,87 @@ fn what_finds_no_room_is_counted_once() {
 }
 
 #[test]
-fn a_kernel_that_runs_still_has_no_end() {
-    let script = "launch k unfinished\nlaunch k\npart end {\nfinish\n}";
-    let client = Client::new(&script.replace("part end {\nfinish\n}", ""), &[KERNEL]);
-    assert_eq!(correlations(&client.play()), [2]);
-    let all = client.flush(1);
-    assert_eq!((all[1].word(92), all[1].long(24)), (1, 0));
-    drop(client);
+fn a_buffer_with_a_kernel_that_runs_is_withheld_until_it_ends() {
+    let script = "part go {\nlaunch k unfinished\nlaunch k\n}\npart end {\nfinish\n}";
     let client = Client::new(script, &[KERNEL]);
-    let all = client.play();
-    assert_eq!(correlations(&all), [2, 1]);
-    assert!(all[1].long(24) > all[1].long(16));
+    play("go");
+    assert!(client.flush(0).is_empty(), "what has ended waits in the same buffer");
+    play("end");
+    let all = client.flush(0);
+    assert_eq!(correlations(&all), [1, 2]);
+    assert!(span(&all[0]).1 > span(&all[0]).0);
+}
+
+#[test]
+fn a_full_buffer_with_a_kernel_that_runs_is_withheld_too() {
+    let script = "part go {\nlaunch k unfinished\nrepeat 40 {\nlaunch k\n}\n}\n\
+        part end {\nfinish\n}";
+    let client = Client::new(script, &[KERNEL]);
+    play("go");
+    // A buffer holds 18 of them.
+    assert_eq!(client.flush(0).len(), 41 - 18);
+    play("end");
+    assert_eq!(client.flush(0).len(), 41);
+}
+
+#[test]
+fn a_forced_flush_shows_a_kernel_that_runs_without_an_end_and_never_again() {
+    let script = "part go {\nlaunch k unfinished\nlaunch k\n}\npart end {\nfinish\n}";
+    let client = Client::new(script, &[KERNEL]);
+    play("go");
+    let all = client.flush(1);
+    assert_eq!(correlations(&all), [1, 2]);
+    assert_eq!((span(&all[0]).1, span(&all[1]).1 > 0), (0, true));
+    play("end");
+    assert_eq!(client.flush(1).len(), 2);
+}
+
+#[test]
+fn where_each_thread_has_a_buffer_only_that_of_the_kernel_that_runs_is_withheld() {
+    for delivery in ["inline", "worker"] {
+        let script = format!(
+            "delivery {delivery}\nbuffers each-thread\n\
+            part go {{\nlaunch k unfinished\nlaunch k\nthread {{\nlaunch other\n}}\n}}\n\
+            part end {{\nfinish\n}}"
+        );
+        let client = Client::new(&script, &[KERNEL]);
+        play("go");
+        let other = client.flush(0);
+        assert_eq!(other.iter().map(|k| k.text(104)).collect::<Vec<_>>(), ["other"]);
+        play("end");
+        assert_eq!(client.flush(0).len(), 3);
+    }
+}
+
+#[test]
+fn times_may_be_missing_or_run_backwards() {
+    let script = "launch k untimed\nlaunch k backwards duration 5\ncopy on-device 8 untimed\n\
+        set 8 backwards duration 3";
+    let client = Client::new(script, &[KERNEL, COPY, SET]);
+    let records = client.play();
+    let spans = records.iter().map(|record| {
+        let (start, end) = span(record);
+        i128::from(end) - i128::from(start)
+    });
+    assert_eq!(spans.collect::<Vec<_>>(), [0, -5, 0, -3]);
+    assert_eq!(span(&records[0]), (0, 0));
+    assert_eq!(span(&records[2]), (0, 0));
+}
+
+#[test]
+fn a_tool_that_subscribes_stays_until_it_leaves() {
+    let script = "part come {\ntool subscribes\n}\npart leave {\ntool leaves\n}";
+    let client = Client::new(script, &[]);
+    play("come");
+    assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
+    assert_eq!(client.subscribe_again(), 0, "it came too late");
+    drop(client);
+    let client = Client::new(script, &[]);
+    assert_eq!(cuptiUnsubscribe(client.subscriber), 0);
+    play("come");
+    assert_eq!([0; 2].map(|_| client.subscribe_again()), [39; 2]);
+    play("leave");
+    assert_eq!(client.subscribe_again(), 0);
 }
 
 #[test]
@@ -214,6 +285,9 @@ fn a_graph_is_one_call_and_a_record_of_each_node() {
     assert_eq!(cuptiGetGraphExecId(of(18).next().unwrap().graph[4], &mut executable), 0);
     assert_eq!((captured, graph), (original, executable));
     assert_ne!(node, source);
+    // Of a node that is copied both is told: that it was made, and of what.
+    let made = told.iter().filter(|told| told.domain == 3 && told.graph[2] == clone.graph[2]);
+    assert_eq!(made.map(|told| told.cbid).collect::<Vec<_>>(), [13, 20]);
     let launches: Vec<_> =
         told.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
     let kernels: Vec<_> = records.iter().filter(|r| r.kind() == KERNEL).collect();
@@ -221,6 +295,29 @@ fn a_graph_is_one_call_and_a_record_of_each_node() {
     let expected = launches.iter().map(|launch| (*launch, node, executable));
     assert!(of_kernels.eq(expected));
     assert_eq!(records.len(), 4);
+}
+
+#[test]
+fn a_graph_that_is_destroyed_tells_of_its_nodes_and_is_made_anew_at_its_next_launch() {
+    let script = "
+        capture g {
+            launch a
+            launch b
+        }
+        graph g
+        destroy g
+        graph g";
+    let client = Client::new(script, &[KERNEL]);
+    let records = client.play();
+    let told = client.told();
+    let of = |cbid| told.iter().filter(move |told| told.domain == 3 && told.cbid == cbid);
+    let gone: Vec<_> = of(14).map(|told| told.graph[2]).collect();
+    let copies: Vec<_> = of(20).map(|told| told.graph[2]).collect();
+    assert_eq!((of(19).count(), gone.len(), copies.len()), (1, 2, 4));
+    assert_eq!(gone, copies[..2]);
+    let nodes: Vec<_> = records.iter().map(|kernel| kernel.long(144)).collect();
+    assert_eq!(nodes.len(), 4);
+    assert!(nodes[2..].iter().all(|node| !nodes[..2].contains(node)));
 }
 
 #[test]

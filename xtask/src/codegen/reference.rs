@@ -29,11 +29,11 @@ pub(super) fn counters() -> String {
         .collect();
     page(
         "Counters of devices",
-        "What a trace has of each NVIDIA device that the process can see, read through NVML every 100 ms\n\
-         (`MAREY_NVML_PERIOD_MS`) as rows of `counters`. A counter that a device does not have is not there. Those\n\
+        "What a trace has of each NVIDIA device that the process uses or, as long as it uses none, sees, read through\n\
+         NVML every 100 ms (`MAREY_NVML_PERIOD_MS`) as rows of `counters`. A counter that a device does not have is not there. Those\n\
          with (GPM) need a device of the Hopper generation or a later one, and are averages since the reading before.\n\
-         `device` is the number of NVML and nvidia-smi, by the order of PCI buses, whatever `CUDA_VISIBLE_DEVICES` is;\n\
-         each process of a run reads all devices that it can see. Flags are 0 or 1, so an average is a share of time:\n\n\
+         `device` is CUDA's number, which kernels have, and not that of nvidia-smi: with `CUDA_VISIBLE_DEVICES=3` the\n\
+         device is 0. Flags are 0 or 1, so an average is a share of time:\n\n\
          ```sql\n\
          SELECT device, name, avg(value) AS share FROM counters\n\
          WHERE name LIKE 'gpu_throttle%' GROUP BY device, name HAVING max(value) > 0\n\

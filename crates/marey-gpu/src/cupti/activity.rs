@@ -1,6 +1,6 @@
 //! What a record says, as the recorder takes it.
 
-use super::abi::constants::{self, kind};
+use super::abi::constants::{self, kind, object_kind};
 use super::abi::layout::{
     external_correlation, kernel, memcpy, memcpy_peer, memset, overhead, synchronization,
 };
@@ -9,7 +9,7 @@ use super::callback;
 use super::clock::Clock;
 use super::names::Names;
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::device::{Activity, Batch};
+use marey_record::device::{self, Activity, Batch};
 use marey_record::{NumberHash, api};
 use std::collections::{HashMap, VecDeque};
 
@@ -25,19 +25,12 @@ pub(super) struct ActivityReader {
     external: HashMap<u32, u64, NumberHash>,
     /// Those correlation numbers as they came.
     external_order: VecDeque<u32>,
+    /// When the activity began that was read last.
+    last_start_ticks: u64,
 }
 
 /// Such numbers that wait for what they are of: the oldest are of calls that nothing came of.
 const MOST_EXTERNAL: usize = 1 << 18;
-
-/// What became of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    /// It was taken in, or is of no interest.
-    Taken,
-    /// Its end is not known: a forced flush has delivered it.
-    Incomplete,
-}
 
 /// The fields that activities of most kinds have.
 struct Common {
@@ -58,6 +51,7 @@ impl ActivityReader {
             details: Vec::new(),
             external: HashMap::default(),
             external_order: VecDeque::new(),
+            last_start_ticks: device::now().0,
         }
     }
 
@@ -69,7 +63,7 @@ impl ActivityReader {
 
     /// Takes a record in.
     #[inline]
-    pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    pub(super) fn read(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         match record.kind() {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => self.kernel(record, clock, batch),
             Some(kind::MEMCPY) => self.copy(record, clock, batch),
@@ -78,12 +72,12 @@ impl ActivityReader {
             Some(kind::SYNCHRONIZATION) => self.wait(record, clock, batch),
             Some(kind::OVERHEAD) => self.overhead(record, clock, batch),
             Some(kind::EXTERNAL_CORRELATION) => self.external(record),
-            _ => Read::Taken,
+            _ => {}
         }
     }
 
     #[expect(unsafe_code, reason = "the name is given by its address")]
-    fn kernel(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn kernel(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: kernel::START,
             end: kernel::END,
@@ -102,7 +96,7 @@ impl ActivityReader {
         if batch.keeps_activities() {
             self.kernel_details(record, graph_node);
         }
-        self.add(record, &COMMON, ActivityKind::Kernel, name, 0, graph_node, clock, batch)
+        self.add(record, &COMMON, ActivityKind::Kernel, name, 0, graph_node, clock, batch);
     }
 
     fn kernel_details(&mut self, record: Record, graph_node: u64) {
@@ -138,7 +132,7 @@ impl ActivityReader {
         self.word(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
-    fn copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memcpy::START,
             end: memcpy::END,
@@ -158,10 +152,10 @@ impl ActivityReader {
         self.word(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
         let name = self.copy_name(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
         let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch)
+        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn peer_copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn peer_copy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memcpy_peer::START,
             end: memcpy_peer::END,
@@ -187,10 +181,10 @@ impl ActivityReader {
             memcpy_peer::DST_KIND,
         );
         let bytes = record.read_u64(memcpy_peer::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch)
+        self.add(record, &COMMON, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn fill(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn fill(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         const COMMON: Common = Common {
             start: memset::START,
             end: memset::END,
@@ -211,63 +205,72 @@ impl ActivityReader {
         self.word(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
         let name = self.own_name(ActivityKind::Memset, memory, 0);
         let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
-        self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch)
+        self.add(record, &COMMON, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
     }
 
-    fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn wait(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         let what = record.read_u32(synchronization::TYPE).unwrap_or(0);
         let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
-        if callback::is_own_wait(correlation) {
-            return Read::Taken;
+        if callback::take_own_wait(correlation) {
+            return;
         }
+        let context = record.read_u32(synchronization::CONTEXT_ID);
         self.details.clear();
-        self.word(Detail::Context, record.read_u32(synchronization::CONTEXT_ID));
+        self.word(Detail::Context, context);
         self.word(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
         self.word(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
         let name = self.own_name(ActivityKind::Sync, what, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
             name,
-            device: 0,
+            device: callback::device_of(context),
             stream: record.read_u32(synchronization::STREAM_ID).unwrap_or(u32::MAX),
             start_ticks: 0,
-            duration_nanos: 0,
+            duration_nanos: None,
             bytes: 0,
             correlation,
             graph_node: 0,
             details: &self.details,
         };
         let (start, end) = (synchronization::START, synchronization::END);
-        add_with_times(record, start, end, activity, clock, batch)
+        add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) -> Read {
+    fn overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
         let what = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
         let object = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
         self.word(Detail::ObjectKind, object);
-        if object == Some(constants::object_kind::THREAD) {
+        if object == Some(object_kind::THREAD) {
             self.word(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
         }
+        let device = match object {
+            Some(object_kind::DEVICE | object_kind::CONTEXT | object_kind::STREAM) => {
+                record.read_u32(overhead::OBJECT_DEVICE)
+            }
+            _ => None,
+        };
+        let device = device.unwrap_or_else(|| callback::device_of(None));
         let activity = Activity {
             kind: ActivityKind::Overhead,
             name: self.own_name(ActivityKind::Overhead, what, 0),
-            device: 0,
+            device,
             stream: u32::MAX,
             start_ticks: 0,
-            duration_nanos: 0,
+            duration_nanos: None,
             bytes: 0,
             correlation: 0,
             graph_node: 0,
             details: &self.details,
         };
-        add_with_times(record, overhead::START, overhead::END, activity, clock, batch)
+        let (start, end) = (overhead::START, overhead::END);
+        add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    pub(super) fn external(&mut self, record: Record) -> Read {
+    pub(super) fn external(&mut self, record: Record) {
         let correlation = record.read_u32(external_correlation::CORRELATION_ID);
         let id = record.read_u64(external_correlation::EXTERNAL_ID);
-        let Some((correlation, id)) = correlation.zip(id) else { return Read::Taken };
+        let Some((correlation, id)) = correlation.zip(id) else { return };
         if self.external.insert(correlation, id).is_none() {
             self.external_order.push_back(correlation);
         }
@@ -276,7 +279,6 @@ impl ActivityReader {
         {
             self.external.remove(&oldest);
         }
-        Read::Taken
     }
 
     #[expect(clippy::too_many_arguments, reason = "what one record says")]
@@ -291,7 +293,7 @@ impl ActivityReader {
         graph_node: u64,
         clock: &Clock,
         batch: &mut Batch,
-    ) -> Read {
+    ) {
         let correlation = record.read_u32(common.correlation).unwrap_or(0);
         if !self.external.is_empty() {
             self.word(Detail::ExternalId, self.external.get(&correlation).copied());
@@ -302,13 +304,14 @@ impl ActivityReader {
             device: record.read_u32(common.device).unwrap_or(0),
             stream: record.read_u32(common.stream).unwrap_or(u32::MAX),
             start_ticks: 0,
-            duration_nanos: 0,
+            duration_nanos: None,
             bytes,
             correlation,
             graph_node,
             details: &self.details,
         };
-        add_with_times(record, common.start, common.end, activity, clock, batch)
+        let (start, end) = (common.start, common.end);
+        add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
     fn kinds(&mut self, record: Record, from: Field, to: Field) {
@@ -362,26 +365,31 @@ impl ActivityReader {
     }
 }
 
-/// Adds an activity with the times of its record, unless its end is not known.
+/// Adds an activity with the times of its record, as far as they can be. One without stands where the
+/// one before it does.
 #[inline]
 fn add_with_times(
     record: Record,
     start: Field,
     end: Field,
     activity: Activity,
+    last_start_ticks: &mut u64,
     clock: &Clock,
     batch: &mut Batch,
-) -> Read {
-    let (start, end) = (record.read_u64(start), record.read_u64(end));
-    let (Some(start), Some(end)) = (start, end.filter(|&end| end != 0)) else {
-        return Read::Incomplete;
-    };
+) {
+    let (start, end) = (record.read_u64(start).unwrap_or(0), record.read_u64(end).unwrap_or(0));
+    if start != 0 && end == 0 {
+        // It has begun: a forced flush shows what is in progress.
+        return batch.add_unfinished(activity.correlation);
+    }
+    if start != 0 {
+        *last_start_ticks = clock.ticks(start);
+    }
     batch.add(&Activity {
-        start_ticks: clock.ticks(start),
-        duration_nanos: end.saturating_sub(start),
+        start_ticks: *last_start_ticks,
+        duration_nanos: end.checked_sub(start).filter(|_| end != 0),
         ..activity
     });
-    Read::Taken
 }
 
 /// Names as Kineto has them, so that traces of both can be compared.

@@ -9,11 +9,13 @@ use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
 use marey_record::api::Interface;
+use marey_record::device::LaunchKind;
 use marey_record::{api, device};
 use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The functions by which nodes of graphs get their numbers.
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -36,16 +38,24 @@ const KNOWN: usize = 64;
 /// Contexts that have launched something, by their addresses.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
+/// The devices of contexts, by the numbers that records have. Those of contexts that are gone stay: what is
+/// of them may be read later.
+static CONTEXT_DEVICES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
+
 /// What a call of the driver does, by its number: one of the numbers below.
 static CALL_KINDS: Calls<AtomicU8> = [const { AtomicU8::new(PLAIN) }; MOST_CALLS];
 /// Nothing that devices tell of.
 const PLAIN: u8 = 0;
-const LAUNCHES: u8 = 1;
+const LAUNCHES_KERNEL: u8 = 1;
 const BEGINS_CAPTURE: u8 = 2;
 const ENDS_CAPTURE: u8 = 3;
 /// Waits for a device, of which the device tells; we make such calls ourselves.
 const WAITS: u8 = 4;
 const LAUNCHES_GRAPH: u8 = 5;
+/// Copies memory, or fills it.
+const MOVES_MEMORY: u8 = 6;
+/// The same, and says how much where we can see it.
+const MOVES_SIZED: u8 = 7;
 
 thread_local! {
     /// Whether the calls of this thread are ours, and not the program's.
@@ -64,10 +74,11 @@ pub(super) fn prepare(functions: &Functions) {
     forget_all();
     FUNCTIONS.get_or_init(|| *functions);
     let kinds = [
-        (driver::LAUNCHES, LAUNCHES),
+        (driver::LAUNCHES, LAUNCHES_KERNEL),
         (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
-        (driver::COPIES, LAUNCHES),
-        (driver::SETS, LAUNCHES),
+        (driver::COPIES, MOVES_MEMORY),
+        (driver::SETS, MOVES_MEMORY),
+        (driver::SIZED, MOVES_SIZED),
         (driver::WAITS, WAITS),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
@@ -82,30 +93,38 @@ pub(super) fn prepare(functions: &Functions) {
 }
 
 /// Waits of ours that records will tell of, by their correlation numbers.
-static OWN_WAITS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static OWN_WAITS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// So many of them are remembered: those of a few flushes, whose records come at once.
-const MOST_OWN_WAITS: usize = 64;
+/// So many of them are remembered: one of each context and flush, whose records come at once.
+const MOST_OWN_WAITS: usize = 4096;
 
-/// Whether a record of a wait is of one of ours.
-pub(super) fn is_own_wait(correlation: u32) -> bool {
-    OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner).contains(&correlation)
+fn own_waits() -> MutexGuard<'static, BTreeSet<u32>> {
+    OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a call is one of ours. Records of our waits will come.
-fn is_ours(does: u8, data: Record) -> bool {
-    let is_ours = IS_OURS.try_with(Cell::get).unwrap_or(false);
-    if is_ours
-        && does == WAITS
-        && let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID)
-    {
-        let mut waits = OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner);
-        if waits.len() == MOST_OWN_WAITS {
-            waits.remove(0);
-        }
-        waits.push(correlation);
+/// Whether a record of a wait is of one of ours; there is one record of each.
+pub(super) fn take_own_wait(correlation: u32) -> bool {
+    own_waits().remove(&correlation)
+}
+
+/// The calling thread waits for a device on our account.
+fn remember_own_wait(data: Record) {
+    if data.read_u32(callback_data::SITE) != Some(site::ENTER) {
+        return;
     }
-    is_ours
+    if let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) {
+        let mut waits = own_waits();
+        if waits.len() == MOST_OWN_WAITS {
+            // No records come of them.
+            waits.clear();
+        }
+        waits.insert(correlation);
+    }
+}
+
+/// Whether a call is one of ours.
+fn is_ours() -> bool {
+    IS_OURS.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Whether every call of a domain is kept from now on.
@@ -116,15 +135,28 @@ pub(super) fn keep_calls(of_domain: u32, is_kept: bool) {
 }
 
 /// Makes calls of CUDA that are not told as the program's.
-pub(super) fn ours(act: impl FnOnce()) {
+pub(super) fn ours<T>(act: impl FnOnce() -> T) -> T {
     IS_OURS.set(true);
-    act();
+    let answer = act();
     IS_OURS.set(false);
+    answer
 }
 
 /// The place of a domain of calls in the tables.
 const fn interface(of_domain: u32) -> usize {
     (of_domain - domain::DRIVER_API) as usize
+}
+
+/// The device of a context, by its number; the first that the program used where it is not known.
+pub(super) fn device_of(context: Option<u32>) -> u32 {
+    let devices = context_devices();
+    let known = context.and_then(|context| devices.get(&context));
+    let first = || devices.first_key_value().map(|(_, device)| device);
+    known.or_else(first).copied().unwrap_or(0)
+}
+
+fn context_devices() -> MutexGuard<'static, BTreeMap<u32, u32>> {
+    CONTEXT_DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The contexts that have launched something and still exist.
@@ -141,7 +173,7 @@ pub(super) fn is_capturing() -> bool {
 /// Holds the locks over a fork.
 pub(super) fn hold() -> impl Sized + use<> {
     let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    (contexts, OWN_WAITS.lock().unwrap_or_else(PoisonError::into_inner))
+    (contexts, context_devices(), own_waits())
 }
 
 /// In the child of a fork, which has no contexts.
@@ -155,6 +187,8 @@ fn forget_all() {
         known.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
     CAPTURES.store(0, Ordering::Relaxed);
+    context_devices().clear();
+    own_waits().clear();
 }
 
 /// The subscriber's callback.
@@ -205,10 +239,20 @@ unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
 fn driver_call(cbid: u32, data: Record) {
     let does = CALL_KINDS.get(cbid as usize).map_or(PLAIN, |kind| kind.load(Ordering::Relaxed));
     match does {
-        LAUNCHES => return launch(cbid, data, false),
-        LAUNCHES_GRAPH => return launch(cbid, data, true),
-        _ if is_ours(does, data) => return,
-        WAITS => return launch(cbid, data, false),
+        LAUNCHES_KERNEL => return launch(cbid, data, LaunchKind::Kernel),
+        LAUNCHES_GRAPH => return launch(cbid, data, LaunchKind::Graph),
+        MOVES_MEMORY => return launch(cbid, data, LaunchKind::Memory),
+        MOVES_SIZED => return launch(cbid, data, kind_of_sized(data)),
+        _ => {}
+    }
+    if is_ours() {
+        if does == WAITS {
+            remember_own_wait(data);
+        }
+        return;
+    }
+    match does {
+        WAITS => return launch(cbid, data, LaunchKind::Silent),
         BEGINS_CAPTURE | ENDS_CAPTURE => count_capture(does == BEGINS_CAPTURE, data),
         _ => {}
     }
@@ -219,16 +263,28 @@ fn driver_call(cbid: u32, data: Record) {
 
 /// One end of a call that devices will tell of.
 #[inline]
-fn launch(cbid: u32, data: Record, is_graph: bool) {
+fn launch(cbid: u32, data: Record, kind: LaunchKind) {
     let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
             note_context(data);
-            api::launch_enter(correlation, name(domain::DRIVER_API, cbid, data), is_graph);
+            api::launch_enter(correlation, name(domain::DRIVER_API, cbid, data), kind);
         }
         Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
         _ => {}
     }
+}
+
+/// Of no bytes nothing comes.
+#[expect(unsafe_code, reason = "the arguments are given by their address")]
+fn kind_of_sized(data: Record) -> LaunchKind {
+    const SIZE: usize = 2;
+    let Some(arguments) = data.read_address(callback_data::PARAMS) else {
+        return LaunchKind::Memory;
+    };
+    // SAFETY: these calls have three arguments or more, of eight bytes each with their padding.
+    let size = unsafe { arguments.cast::<u64>().add(SIZE).read() };
+    if size == 0 { LaunchKind::Silent } else { LaunchKind::Memory }
 }
 
 /// One end of a call that is kept because all are.
@@ -257,9 +313,9 @@ fn name(of_domain: u32, cbid: u32, data: Record) -> u32 {
 #[inline]
 #[expect(unsafe_code, reason = "the result is given by its address")]
 fn has_succeeded(data: Record) -> bool {
-    let Some(address) = data.read_text(callback_data::RETURN) else { return true };
+    let Some(address) = data.read_address(callback_data::RETURN) else { return true };
     // SAFETY: at the end of a call the driver's result is there, a number of four bytes.
-    unsafe { address.cast::<c_void>().cast::<u32>().read() == 0 }
+    unsafe { address.cast::<u32>().read() == 0 }
 }
 
 #[cold]
@@ -277,9 +333,23 @@ fn learn_name(names: &Calls<AtomicU32>, cbid: u32, data: Record) -> u32 {
 
 #[inline]
 fn note_context(data: Record) {
-    let Some(context) = address(data, callback_data::CONTEXT) else { return };
+    let Some(context) = data.read_address(callback_data::CONTEXT) else { return };
     if context != known_context(context).load(Ordering::Relaxed) {
         learn_context(context);
+        if let Some(number) = data.read_u32(callback_data::CONTEXT_UID) {
+            learn_device(context, number);
+        }
+    }
+}
+
+#[cold]
+#[expect(unsafe_code, reason = "a call of the library")]
+fn learn_device(context: CuContext, number: u32) {
+    let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
+    let mut device = 0;
+    // SAFETY: the context is current in the call that is told of, and the number can be written.
+    if unsafe { get(context, &raw mut device) } == 0 {
+        context_devices().insert(number, device);
     }
 }
 
@@ -311,7 +381,7 @@ fn forget_context(context: CuContext) {
 fn resource(cbid: u32, data: Record) {
     match cbid {
         resource::CONTEXT_DESTROY_STARTING => {
-            if let Some(context) = address(data, resource_data::CONTEXT) {
+            if let Some(context) = data.read_address(resource_data::CONTEXT) {
                 forget_context(context);
             }
         }
@@ -338,20 +408,16 @@ fn resource(cbid: u32, data: Record) {
 /// The number of a node that the descriptor names.
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 fn graph_node(data: Record, field: Field) -> Option<u64> {
-    let descriptor = address(data, resource_data::DESCRIPTOR)?;
+    let descriptor = data.read_address(resource_data::DESCRIPTOR)?;
     // SAFETY: the descriptor of a graph's callbacks has these bytes.
     let graph = unsafe { record(descriptor, graph_data::LAYOUT.structs[0].bytes) };
-    let node = address(graph, field)?;
+    let node = graph.read_address(field)?;
     let get = FUNCTIONS.get()?.get_graph_node_id?;
     let mut id = 0;
     // SAFETY: the node exists while its callback runs, in which the library allows this call, and
     // the number can be written.
     let code = unsafe { get(node, &raw mut id) };
     (code == 0 && id != 0).then_some(id)
-}
-
-fn address(data: Record, field: Field) -> Option<*mut c_void> {
-    data.read_text(field).map(|address| address.cast_mut().cast())
 }
 
 /// A capture of a stream begins or ends.

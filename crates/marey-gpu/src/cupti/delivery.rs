@@ -1,16 +1,20 @@
 //! What the library calls when it needs a buffer, and when it has filled one.
 
+use super::abi::result;
 use super::buffers;
 use super::functions::CuContext;
 use super::library;
 use super::reader::{DRAIN, WORKER};
+use marey_model::loss::LossCause;
+use marey_record::api;
 use std::ffi::c_void;
 
 /// The first API version that bears to get no buffer.
 const REJECTS_SINCE: u32 = 27;
 
-/// Bytes of a buffer where there is none left, and the library would not bear to get none.
-const SMALL_BYTES: usize = 64 << 10;
+/// Bytes of a buffer where there is none left, and the library would not bear to get none: what it writes
+/// there is counted and thrown away.
+const DISCARDED_BYTES: usize = 4 << 10;
 
 /// A buffer is needed.
 ///
@@ -25,10 +29,11 @@ pub(super) unsafe extern "C" fn requested(
     let words = buffers::take().or_else(|| {
         let takes_none =
             library::opened().is_some_and(|library| library.api_version >= REJECTS_SINCE);
-        (!takes_none).then(|| vec![0; SMALL_BYTES / size_of::<u64>()].into_boxed_slice())
+        (!takes_none).then(|| buffers::new(DISCARDED_BYTES))
     });
     let (address, bytes) = match words {
         Some(words) => {
+            buffers::lent();
             let bytes = size_of_val(&*words);
             (Box::into_raw(words).cast::<u8>(), bytes)
         }
@@ -91,6 +96,26 @@ pub(super) unsafe extern "C" fn scoped_completed(
     let words = std::ptr::slice_from_raw_parts_mut(address, size / size_of::<u64>());
     // SAFETY: `requested` made a box of so many words of it, and the library gives it back once.
     let words = unsafe { Box::from_raw(words) };
+    buffers::returned();
+    if size == DISCARDED_BYTES {
+        api::count_losses(LossCause::DeviceRecord, count_records(&words, valid_size));
+        return;
+    }
     buffers::fill(words, valid_size);
     WORKER.call(DRAIN);
+}
+
+/// Records in a buffer that the library has filled to this length.
+#[expect(unsafe_code, reason = "the library walks its own records")]
+fn count_records(words: &[u64], valid: usize) -> u64 {
+    let buffer = words.as_ptr().cast::<u8>().cast_mut();
+    let Some(library) = library::opened() else { return 0 };
+    let mut last = std::ptr::null_mut();
+    let mut next_exists = || {
+        // SAFETY: the buffer has records up to there, and `last` is null or what the call before gave.
+        let next =
+            unsafe { (library.functions.activity_get_next_record)(buffer, valid, &raw mut last) };
+        next == result::SUCCESS
+    };
+    (0..).take_while(|_: &u64| next_exists()).count() as u64
 }

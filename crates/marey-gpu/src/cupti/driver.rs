@@ -38,6 +38,8 @@ functions! {
         device_get_name = c"cuDeviceGetName" (name: *mut c_char, bytes: c_int, device: c_int);
         /// The number of a device, or of a part of one, that no other has.
         device_get_uuid = c"cuDeviceGetUuid_v2" (uuid: *mut [u8; 16], device: c_int);
+        /// Whether a device's primary context is there, which programs of the runtime use.
+        device_primary_ctx_get_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut u32, is_active: *mut c_int);
         /// Its memory in bytes.
         device_total_mem = c"cuDeviceTotalMem_v2" (bytes: *mut usize, device: c_int);
         /// The handle of the calling thread's device.
@@ -138,15 +140,34 @@ impl Driver {
         self.version / 1000
     }
 
-    /// What a device is, or `None` for a number that none has.
-    #[expect(unsafe_code, reason = "calls of the driver")]
-    pub fn device(&self, ordinal: u32) -> Option<Device> {
+    #[expect(unsafe_code, reason = "a call of the driver")]
+    fn handle(&self, ordinal: u32) -> Option<c_int> {
         let mut handle = 0;
         // SAFETY: the driver is started, and the handle can be written.
         let code = unsafe { (self.functions.device_get)(&raw mut handle, ordinal.cast_signed()) };
-        if code != error::SUCCESS {
-            return None;
-        }
+        (code == error::SUCCESS).then_some(handle)
+    }
+
+    /// The number that no other device has, or part of one; `None` if the driver does not say.
+    pub fn uuid(&self, ordinal: u32) -> Option<String> {
+        Some(self.uuid_of(self.handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
+    }
+
+    /// Whether the program uses a device, as far as the driver says.
+    #[expect(unsafe_code, reason = "a call of the driver")]
+    pub fn is_used(&self, ordinal: u32) -> bool {
+        let get = self.functions.device_primary_ctx_get_state;
+        let Some((get, handle)) = get.zip(self.handle(ordinal)) else { return false };
+        let (mut flags, mut is_active) = (0, 0);
+        // SAFETY: the handle is the driver's, and both numbers can be written.
+        let code = unsafe { get(handle, &raw mut flags, &raw mut is_active) };
+        code == error::SUCCESS && is_active != 0
+    }
+
+    /// What a device is, or `None` for a number that none has.
+    #[expect(unsafe_code, reason = "calls of the driver")]
+    pub fn device(&self, ordinal: u32) -> Option<Device> {
+        let handle = self.handle(ordinal)?;
         let number = |which| {
             let mut value = 0;
             // SAFETY: the handle is the driver's, and the value can be written.

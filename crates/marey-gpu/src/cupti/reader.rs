@@ -1,7 +1,7 @@
 //! The decoder: from the library's buffers to the recorder, on a thread of its own or of whoever flushes.
 
 use super::abi::constants::kind;
-use super::activity::{ActivityReader, Read};
+use super::activity::ActivityReader;
 use super::buffers::{self, Full};
 use super::clock::Clock;
 use super::subscription::Subscription;
@@ -127,9 +127,7 @@ impl ActivityReader {
         batch: &mut Batch,
     ) {
         for record in records(subscription, bytes) {
-            if self.read(self.record(record), clock, batch) == Read::Incomplete {
-                api::count_losses(LossCause::DeviceRecord, 1);
-            }
+            self.read(self.record(record), clock, batch);
         }
     }
 }

@@ -11,6 +11,8 @@ use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
 use super::subscription::Subscription;
 use super::unavailable::Unavailable;
+use marey_model::loss::LossCause;
+use marey_record::api;
 use marey_record::device::{self, DeviceInfo, Flush};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,7 +61,7 @@ pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavaila
         return Err(error);
     }
     announce_devices();
-    marey_record::api::start_source(&WORKER);
+    api::start_source(&WORKER);
     Ok(library)
 }
 
@@ -199,28 +201,42 @@ fn announce_devices() {
     }
 }
 
-/// How long a flush waits for records that the library has not handed over, before it forces them, and
-/// then again.
+/// How long a flush waits for records that the library has not handed over, where it has no buffer; it
+/// hands over what it has in the call.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Has what was launched before this handed over.
+/// The same where it withholds buffers, since something else in them is in progress: until what is
+/// launched meanwhile goes to others.
+const LONG_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often it is asked in between.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// Has what was launched before this handed over. Buffers are taken from the library with what is in progress
+/// only where nothing is recorded afterwards: their other records would never have an end.
 pub(crate) fn flush(how: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let before = device::begin_flush();
-    if how == Flush::Finished {
+    if how != Flush::Done {
         callback::ours(wait_for_devices);
     }
     subscription.flush();
     if how == Flush::Done {
         return reader::read_all();
     }
-    wait_for_records(before);
-    if device::is_waiting_before(before) {
+    let is_last = how == Flush::Last && !subscription.is_beside_others();
+    wait_for_records(subscription, before, if is_last { PATIENCE } else { LONG_PATIENCE });
+    if is_last && device::is_waiting_before(before) {
         subscription.flush_all();
-        wait_for_records(before);
+        wait_for_records(subscription, before, PATIENCE);
     }
-    device::nothing_waits_before(before);
+    let unheard_kernels = device::nothing_waits_before(before);
+    if buffers::are_lent() {
+        api::count_losses(LossCause::DeviceRecord, unheard_kernels);
+    } else {
+        device::forget_destroyed_before(before);
+    }
 }
 
 /// Has the decoder look for launches.
@@ -278,16 +294,22 @@ fn wait_for_devices() {
     }
 }
 
-/// Reads what the library hands over, which may be a moment after it was asked to.
-fn wait_for_records(before: u32) {
-    let end = Instant::now() + PATIENCE;
-    let mut filled = Some(buffers::filled());
-    while let Some(so_many) = filled {
+/// Reads what the library hands over until everything is heard of that was launched before a mark, or so
+/// long has passed.
+fn wait_for_records(subscription: Subscription, before: u32, while_lent: Duration) {
+    let begun = Instant::now();
+    loop {
+        let filled = buffers::filled();
         // Also what the decoder's own thread has taken is read then.
         reader::read_all();
-        if !device::is_waiting_before(before) {
+        let patience = if buffers::are_lent() { while_lent } else { PATIENCE };
+        let end = begun + patience;
+        let now = Instant::now();
+        if !device::is_waiting_before(before) || now >= end {
             return;
         }
-        filled = buffers::wait_for_more(so_many, end);
+        if !buffers::wait_for_more(filled, end.min(now + RETRY)) {
+            subscription.flush();
+        }
     }
 }

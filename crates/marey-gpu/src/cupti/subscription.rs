@@ -5,7 +5,7 @@
 //! are tried first. Whatever makes them fail (an old driver, a tool that uses the older calls), the older
 //! calls are tried then, and tell in their own words if they fail too.
 
-use super::abi::constants::{flush, kind};
+use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
 use super::clock::Clock;
 use super::delivery;
@@ -92,6 +92,7 @@ impl Subscription {
     /// Itself, with a way for buffers, and its clock; without either it is ended.
     fn prepared(self) -> Result<(Self, Clock), Unavailable> {
         let clock = self.register_buffers().and_then(|()| self.clock());
+        self.say_whether_zeroed(true);
         if clock.is_err() {
             self.end();
         }
@@ -120,6 +121,21 @@ impl Subscription {
             }
         };
         self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
+    }
+
+    /// Says whether the buffers that are given come zeroed, so that the library need not do it on the
+    /// program's threads. That is the process's: others that can record beside us may give buffers that
+    /// are not.
+    #[expect(unsafe_code, reason = "a call of the library")]
+    fn say_whether_zeroed(&self, are_zeroed: bool) {
+        if self.is_beside_others() {
+            return;
+        }
+        let (mut bytes, mut value) = (size_of::<u8>(), u8::from(are_zeroed));
+        let value = (&raw mut value).cast::<c_void>();
+        let set = self.functions().activity_set_attribute;
+        // SAFETY: both can be read and written. A library that refuses zeroes them itself.
+        unsafe { set(attribute::ZEROED_OUT_ACTIVITY_BUFFER, &raw mut bytes, value) };
     }
 
     /// Whether others can record at the same time.
@@ -291,6 +307,7 @@ impl Subscription {
     /// this are of no use afterwards.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn end(self) {
+        self.say_whether_zeroed(false);
         // SAFETY: the subscriber is the library's, and is not used after this.
         unsafe { (self.functions().unsubscribe)(self.subscriber) };
     }

@@ -135,7 +135,9 @@ const NO_DEVICE_HINT: &str = "see `nvidia-smi`, and whether CUDA_VISIBLE_DEVICES
 const fn refusal_hint(code: u32) -> &'static str {
     match code {
         result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
-            "end the other tool's session: torch.profiler, Proton, Nsight, cuda-gdb or compute-sanitizer"
+            "end the other tool's session (Proton, Nsight, cuda-gdb, compute-sanitizer); torch.profiler, once \
+             used, keeps CUPTI until the process ends, unless TEARDOWN_CUPTI=1 was in the environment before \
+             its first use: set it, or start marey first"
         }
         result::INSUFFICIENT_PRIVILEGES => {
             "run as root, or load the kernel module with NVreg_RestrictProfilingToAdminUsers=0"

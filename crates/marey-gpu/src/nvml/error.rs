@@ -33,6 +33,12 @@ pub enum Unavailable {
         /// Path or name of the library.
         library: String,
     },
+    /// There are devices, and the process sees none of them.
+    #[error("`CUDA_VISIBLE_DEVICES` names no device that NVML in `{library}` sees")]
+    Hidden {
+        /// Path or name of the library.
+        library: String,
+    },
     /// All devices were lost, or answer nothing.
     #[error("no device answers NVML any more")]
     DevicesLost,
@@ -65,6 +71,7 @@ impl Unavailable {
             Self::NoDevice { .. } => {
                 Some("give the container `--gpus all`, or look at `nvidia-smi`")
             }
+            Self::Hidden { .. } => Some("look at `CUDA_VISIBLE_DEVICES`, and at `nvidia-smi -L`"),
             Self::DevicesLost => Some("look for `Xid` in the system's log"),
         }
     }

@@ -1,10 +1,9 @@
 //! NVIDIA: NVML, which tells how busy, hot and hungry the devices are.
 //!
-//! A thread of its own asks every device that the process can see every 100 ms
+//! A thread of its own asks each device that the process uses, or sees as long as it uses none, every 100 ms
 //! (`MAREY_NVML_PERIOD_MS`) while a trace session records, and hands the answers to the recorder; what
 //! they are is declared in [`marey_model::counter`]. A question that a device refuses is not asked
-//! again. Devices have NVML's numbers, by the order of PCI buses: `CUDA_VISIBLE_DEVICES` changes
-//! neither them nor which devices are read.
+//! again. Devices have CUDA's numbers, as kernels have: see `visible.rs`.
 //!
 //! NVML is loaded when it is first wanted, begun on that thread, and never shut down: the program
 //! may use it too. The thread is gone while the process forks, and the child has none.
@@ -16,6 +15,7 @@ mod nvlink;
 mod probe;
 mod query;
 mod sampler;
+mod visible;
 
 pub use self::error::Unavailable;
 pub use self::probe::{AboutDevice, Probe, ProbedDevice, probe};

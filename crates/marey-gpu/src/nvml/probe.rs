@@ -20,7 +20,7 @@ pub struct Probe {
 /// A device, or why it cannot be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbedDevice {
-    /// Its number by the order of PCI buses, which `counters` have as `device`.
+    /// Its number by the order of PCI buses, as `nvidia-smi` has it.
     pub index: u32,
     /// What is known of it, or what NVML says instead.
     pub about: Result<AboutDevice, String>,

@@ -5,22 +5,26 @@ use super::gpm::Gpm;
 use super::library;
 use super::nvlink::Links;
 use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Tell};
+use super::visible::{self, Visible};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_record::api::{self, Counter};
-use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 use std::time::Duration;
 
 /// How often slow questions are asked.
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
-/// Reads the counters of all devices.
+/// Reads the counters of the devices that the process uses.
 #[derive(Debug)]
 pub(super) struct Sampler {
     /// The process, whose child has devices of its own.
     pid: u32,
+    nvml: &'static Nvml,
     devices: Vec<Sampled>,
+    /// UUIDs of those that were lost: they are not asked again.
+    lost: Vec<String>,
     /// The number of each counter's name.
     names: Vec<u32>,
     /// Readings until slow questions are due.
@@ -33,7 +37,9 @@ pub(super) struct Sampler {
 /// A device, and what it has not refused.
 #[derive(Debug)]
 struct Sampled {
-    index: u32,
+    /// CUDA's number.
+    number: u32,
+    uuid: String,
     device: Device<'static>,
     queries: Vec<&'static Query>,
     gpm: Option<Gpm>,
@@ -48,15 +54,19 @@ impl Sampler {
         let count = nvml
             .device_count()
             .map_err(|error| Unavailable::not_started(&library::name(), &error))?;
-        let device = |index| Some(Sampled::new(index, nvml.device_by_index(index).ok()?));
-        let devices: Vec<_> = (0..count).filter_map(device).collect();
+        let devices: Vec<_> = visible::devices(nvml).into_iter().map(Sampled::new).collect();
         if devices.is_empty() {
-            return Err(Unavailable::NoDevice { library: library::name() });
+            let library = library::name();
+            return Err(match count {
+                0 => Unavailable::NoDevice { library },
+                _ => Unavailable::Hidden { library },
+            });
         }
         let names = DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();
         let slow_every = (SLOW_PERIOD.as_millis() / period.as_millis().max(1)).max(1) as u32;
         let pid = std::process::id();
-        Ok(Self { pid, devices, names, until_slow: 0, slow_every, values: Vec::new() })
+        let (lost, values) = (Vec::new(), Vec::new());
+        Ok(Self { pid, nvml, devices, lost, names, until_slow: 0, slow_every, values })
     }
 
     /// Whether it is of this process.
@@ -69,31 +79,49 @@ impl Sampler {
         self.devices.len()
     }
 
+    /// Finds the devices again: the program may have begun to use some.
+    fn look_again(&mut self) {
+        let mut known = std::mem::take(&mut self.devices);
+        for visible in visible::devices(self.nvml) {
+            let at = known.iter().position(|device| device.uuid == visible.uuid);
+            if let Some(device) = at.map(|at| known.swap_remove(at)) {
+                self.devices.push(Sampled { number: visible.number, ..device });
+            } else if !self.lost.contains(&visible.uuid) {
+                self.devices.push(Sampled::new(visible));
+            }
+        }
+    }
+
     /// Reads every device once.
     pub(super) fn read(&mut self) {
-        let Self { devices, names, until_slow, slow_every, values, .. } = self;
+        if self.until_slow == 0 {
+            self.look_again();
+        }
+        let Self { devices, lost, names, until_slow, slow_every, values, .. } = self;
         let is_slow_due = *until_slow == 0;
         *until_slow = if is_slow_due { *slow_every - 1 } else { *until_slow - 1 };
         let time_ticks = api::now_ticks();
         for device in devices.iter_mut() {
-            let index = Some(device.index);
+            let number = Some(device.number);
             device.read(is_slow_due, &mut |counter, value| {
                 let name = names[counter as usize];
-                values.push(Counter { name, device: index, time_ticks, value });
+                values.push(Counter { name, device: number, time_ticks, value });
             });
         }
         api::counters(values);
         values.clear();
-        let before = devices.len();
-        devices.retain(|device| !device.is_lost);
-        api::count_losses(LossCause::CountersEnded, (before - devices.len()) as u64);
+        let ended = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
+        let known = lost.len();
+        lost.extend(ended);
+        api::count_losses(LossCause::CountersEnded, (lost.len() - known) as u64);
     }
 }
 
 impl Sampled {
-    fn new(index: u32, device: Device<'static>) -> Self {
+    fn new(Visible { number, uuid, device }: Visible) -> Self {
         let mut sampled = Self {
-            index,
+            number,
+            uuid,
             gpm: Gpm::of(&device),
             device,
             queries: QUERIES.iter().collect(),

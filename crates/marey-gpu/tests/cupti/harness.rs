@@ -103,6 +103,11 @@ impl Trace {
         Ok(Self { folder, session })
     }
 
+    /// Ends the phase, for which it waits for every device.
+    pub(crate) fn advance_phase(&self) {
+        api::advance_phase(self.session).unwrap();
+    }
+
     pub(crate) fn finish(self) -> Recorded {
         api::finalize(self.session, None).unwrap();
         let mut recorded = Recorded::default();
@@ -145,6 +150,8 @@ pub(crate) struct Recorded {
     /// In order of their beginnings.
     pub(crate) calls: Vec<Call>,
     pub(crate) kernels: Vec<Kernel>,
+    /// What devices did besides, with their numbers.
+    pub(crate) others: Vec<(String, u32)>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,
     shapes: BTreeMap<u32, Shape>,
@@ -184,6 +191,8 @@ impl Recorded {
                                 external: shape.details.iter().find_map(detail),
                                 path: self.path(thread, node),
                             });
+                        } else {
+                            self.others.push((self.texts[&shape.name].clone(), shape.device));
                         }
                     }
                 }

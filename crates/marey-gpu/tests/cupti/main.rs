@@ -10,4 +10,5 @@ mod harness;
 mod other_tool;
 
 mod calls;
+mod devices;
 mod multi_subscriber;

@@ -8,6 +8,7 @@
 
 mod harness;
 mod script;
+mod visible;
 
 mod availability;
 mod counters;

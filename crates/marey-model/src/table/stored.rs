@@ -305,11 +305,7 @@ pub const COUNTERS: Table = Table {
     columns: &[
         column("time_nanos", Nanos, "When it was read; what was read together has one time."),
         id_of(Processes, "process_id", "The process that read it, in processes."),
-        maybe(
-            "device",
-            Id,
-            "Number of the device by the order of PCI buses, as nvidia-smi has it, if it is of one.",
-        ),
+        maybe("device", Id, "CUDA's number of the device, as kernels have it, if it is of one."),
         id_of(Strings, "name_id", "The counter's name with its unit, in strings."),
         column("value", Real, "The value."),
     ],

@@ -192,7 +192,7 @@ pub const COUNTERS: Table = Table {
         maybe(
             "device",
             Id,
-            "Number of the device by the order of PCI buses, as nvidia-smi has it, if it is a counter of one.",
+            "CUDA's number of the device, as kernels have it, if it is a counter of one.",
         ),
         maybe(
             "path",

@@ -3,10 +3,12 @@
 //! A graph is launched from one place, and its kernels were written at others: those that captured
 //! them. A kernel's path is the place of the launch, `<captured_at>`, and the place of the capture.
 
+use crate::control::CONTROL;
 use crate::local::{self, Local};
 use crate::registry::lock;
 use crate::thread::ThreadTree;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A place that captured kernels.
@@ -25,13 +27,27 @@ pub(super) struct Sites {
     /// A place's number is its position plus one.
     places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
-    graph_nodes: HashMap<u64, u32>,
+    graph_nodes: HashMap<u64, GraphNode>,
+    /// Nodes that are gone, oldest first, with the mark at which they went: what they did may not have
+    /// been told yet.
+    destroyed: VecDeque<(u32, u64)>,
+}
+
+/// A node of a graph.
+#[derive(Clone, Copy, Debug)]
+struct GraphNode {
+    /// The number of the place that captured it.
+    site: u32,
+    is_destroyed: bool,
 }
 
 static SITES: Mutex<Option<Sites>> = Mutex::new(None);
 
 /// Graph nodes that are remembered; a program that makes graphs for ever destroys them, too.
 const MOST_GRAPH_NODES: usize = 1 << 20;
+
+/// Of those that are gone so many are kept between two flushes.
+const MOST_DESTROYED: usize = 1 << 18;
 
 impl Sites {
     /// The place with this number.
@@ -41,7 +57,7 @@ impl Sites {
 
     /// Number of the place that captured a node of a graph; 0 for none.
     pub(super) fn number_of(&self, graph_node: u64) -> u32 {
-        self.graph_nodes.get(&graph_node).copied().unwrap_or(0)
+        self.graph_nodes.get(&graph_node).map_or(0, |node| node.site)
     }
 
     fn number(&mut self, site: Site) -> u32 {
@@ -54,7 +70,30 @@ impl Sites {
 
     fn remember(&mut self, graph_node: u64, number: u32) {
         if self.graph_nodes.len() < MOST_GRAPH_NODES {
-            self.graph_nodes.insert(graph_node, number);
+            self.graph_nodes.insert(graph_node, GraphNode { site: number, is_destroyed: false });
+        }
+    }
+
+    fn destroy(&mut self, graph_node: u64, mark: u32) {
+        let Some(node) = self.graph_nodes.get_mut(&graph_node) else { return };
+        node.is_destroyed = true;
+        self.destroyed.push_back((mark, graph_node));
+        if self.destroyed.len() > MOST_DESTROYED {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_destroyed_before(&mut self, mark: u32) {
+        while self.destroyed.front().is_some_and(|&(of, _)| of < mark) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets the node that was destroyed first, unless its number is another node's by now.
+    fn forget_oldest(&mut self) {
+        let Some((_, oldest)) = self.destroyed.pop_front() else { return };
+        if self.graph_nodes.get(&oldest).is_some_and(|node| node.is_destroyed) {
+            self.graph_nodes.remove(&oldest);
         }
     }
 }
@@ -87,10 +126,17 @@ pub fn cloned(original: u64, copy: u64) {
     }
 }
 
-/// A node of a graph is gone.
+/// A node of a graph is gone. What it did before may be told later.
 pub fn destroyed(graph_node: u64) {
     if let Some(sites) = sites().as_mut() {
-        sites.graph_nodes.remove(&graph_node);
+        sites.destroy(graph_node, CONTROL.mark.load(Ordering::SeqCst) as u32);
+    }
+}
+
+/// All has been told of nodes that went before this mark.
+pub fn forget_destroyed_before(mark: u32) {
+    if let Some(sites) = sites().as_mut() {
+        sites.forget_destroyed_before(mark);
     }
 }
 

@@ -26,8 +26,8 @@ pub struct Activity<'a> {
     pub stream: u32,
     /// When the device began, on the recorder's counter: [`super::now`].
     pub start_ticks: u64,
-    /// How long it took.
-    pub duration_nanos: u64,
+    /// How long it took; `None` where that is not known.
+    pub duration_nanos: Option<u64>,
     /// Bytes that were copied or filled; else 0.
     pub bytes: u64,
     /// The number that it shares with its launch; 0 for none.
@@ -101,6 +101,9 @@ impl Batch<'_> {
             0 => 0,
             node => capture::with(|sites| sites.number_of(node)),
         };
+        if activity.duration_nanos.is_none() {
+            losses::count(LossCause::DeviceTime);
+        }
         if activity.kind == ActivityKind::Kernel {
             match &launched {
                 Some(launched) => self.devices.add_kernel(launched, site, activity),
@@ -109,6 +112,15 @@ impl Batch<'_> {
         }
         if self.keeps_activities() {
             self.trace(activity, launched.map(|found| (found.thread, found.launch)), site);
+        }
+    }
+
+    /// Takes in that something ended which nobody will tell of: it is awaited no more, and counted as a
+    /// loss if a session saw it launched.
+    pub fn add_unfinished(&mut self, correlation: u32) {
+        let launched = self.devices.find(correlation);
+        if launched.is_none_or(|found| found.launch.sessions != 0) {
+            losses::count(LossCause::DeviceRecord);
         }
     }
 
@@ -122,7 +134,7 @@ impl Batch<'_> {
             device: activity.device,
             stream: activity.stream,
             start_ticks: activity.start_ticks,
-            duration_nanos: activity.duration_nanos,
+            duration_nanos: activity.duration_nanos.unwrap_or(0),
             bytes: activity.bytes,
             correlation: activity.correlation,
             launched,

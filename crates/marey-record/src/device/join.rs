@@ -6,7 +6,7 @@
 //! it has not, the table grows, up to a limit: what comes of a launch that had to go then is counted as
 //! an activity without one.
 
-use super::launches::Launch;
+use super::launches::{Launch, LaunchKind};
 use std::collections::{HashMap, HashSet};
 
 /// A launch, and the thread that it was logged by.
@@ -23,8 +23,14 @@ impl Launched {
     /// Whether something may still come of it, when this is the newest number.
     fn is_needed(&self, newest: u32) -> bool {
         let age = newest.wrapping_sub(self.launch.correlation);
-        !self.is_seen || self.launch.is_graph && !self.launch.is_over && age < GRAPH_AGE
+        let is_graph = self.launch.kind == LaunchKind::Graph;
+        !self.is_seen || is_graph && !self.launch.is_over && age < GRAPH_AGE
     }
+}
+
+/// Whether something is to come of a launch.
+fn is_awaited(launch: &Launch) -> bool {
+    !launch.is_over && launch.kind != LaunchKind::Silent
 }
 
 /// A graph's kernels come within so many launches of its own.
@@ -53,14 +59,14 @@ impl Join {
     /// A launch was logged. A number that comes again is another launch's.
     #[inline]
     pub(super) fn add(&mut self, launch: Launch, thread: u32) {
-        let launched = Launched { launch, thread, is_seen: launch.is_over };
+        let launched = Launched { launch, thread, is_seen: !is_awaited(&launch) };
         while self.waits_elsewhere(launch.correlation) && self.places.len() < self.most {
             self.grow(launch.correlation);
         }
         let at = self.place(launch.correlation);
         if let Some(place) = self.places.get_mut(at) {
             let before = place.replace(launched);
-            if !launch.is_over {
+            if !launched.is_seen {
                 self.wait(launch.mark);
             }
             if let Some(before) = before.filter(|before| !before.is_seen) {
@@ -93,12 +99,17 @@ impl Join {
         self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
     }
 
-    /// Waits no more for launches of older marks than this.
-    pub(super) fn forget_waiting_before(&mut self, mark: u32) {
+    /// Waits no more for launches of older marks than this. How many were kernels, each of which leaves a
+    /// record.
+    pub(super) fn forget_waiting_before(&mut self, mark: u32) -> u64 {
         self.waiting.retain(|&(of, _)| of >= mark);
-        for launched in self.places.iter_mut().flatten() {
-            launched.is_seen |= launched.launch.mark < mark;
-        }
+        let older = self.places.iter_mut().flatten().filter(|it| it.launch.mark < mark);
+        older
+            .map(|launched| {
+                let was_seen = std::mem::replace(&mut launched.is_seen, true);
+                u64::from(!was_seen && launched.launch.kind == LaunchKind::Kernel)
+            })
+            .sum()
     }
 
     /// The threads that launched what has not been seen.
@@ -173,7 +184,7 @@ mod tests {
             sessions: 1,
             is_named: false,
             is_over: false,
-            is_graph: false,
+            kind: LaunchKind::Kernel,
         }
     }
 

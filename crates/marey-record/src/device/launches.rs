@@ -29,8 +29,25 @@ pub(crate) struct Launch {
     pub(crate) is_named: bool,
     /// Whether nothing will come of it: the call failed, or became part of a graph.
     pub(crate) is_over: bool,
-    /// Whether it is of a graph, which may be many kernels.
-    pub(crate) is_graph: bool,
+    /// What is launched.
+    pub(crate) kind: LaunchKind,
+}
+
+/// What a call of a device's interface launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchKind {
+    /// A kernel, of which a record comes.
+    Kernel,
+    /// A copy or a fill, of which a record comes.
+    Memory,
+    /// A graph: any number of records.
+    Graph,
+    /// What may leave no record: a wait for a device, a copy of no bytes.
+    Silent,
+}
+
+impl LaunchKind {
+    const ALL: [Self; 4] = [Self::Kernel, Self::Memory, Self::Graph, Self::Silent];
 }
 
 impl Launches {
@@ -70,7 +87,7 @@ impl Launch {
             pair(self.correlation, self.mark),
             pair(self.shadow_node, self.python_node),
             self.sessions,
-            u64::from(self.is_named) | u64::from(self.is_over) << 1 | u64::from(self.is_graph) << 2,
+            u64::from(self.is_named) | u64::from(self.is_over) << 1 | (self.kind as u64) << 2,
         ]
     }
 
@@ -83,7 +100,7 @@ impl Launch {
             sessions,
             is_named: flags & 1 != 0,
             is_over: flags & 2 != 0,
-            is_graph: flags & 4 != 0,
+            kind: LaunchKind::ALL[(flags >> 2 & 3) as usize],
         }
     }
 }
@@ -103,16 +120,14 @@ mod tests {
             sessions: 1 << 63,
             is_named: true,
             is_over: false,
-            is_graph: true,
+            kind: LaunchKind::Silent,
         };
+        let other = Launch { is_named: false, is_over: true, kind: LaunchKind::Kernel, ..launch };
         launches.push(&launch);
-        launches.push(&Launch { is_named: false, is_over: true, is_graph: false, ..launch });
+        launches.push(&other);
         let mut taken = Vec::new();
         launches.take(|launch| taken.push(launch));
-        assert_eq!(
-            taken,
-            [launch, Launch { is_named: false, is_over: true, is_graph: false, ..launch }]
-        );
+        assert_eq!(taken, [launch, other]);
         assert!(launches.is_empty());
     }
 }

@@ -18,9 +18,10 @@ mod source;
 mod sums;
 mod threads;
 
-pub use self::capture::{captured, cloned, destroyed};
+pub use self::capture::{captured, cloned, destroyed, forget_destroyed_before};
 pub use self::decoder::{Activity, Batch, Decoder};
 pub use self::info::{DeviceInfo, announce, note};
+pub use self::launches::LaunchKind;
 pub use self::sessions::{begin_flush, is_waiting_before, nothing_waits_before};
 pub use self::source::{Flush, Source, set_source};
 pub use marey_model::spool::{ActivityKind, Detail};

@@ -222,9 +222,9 @@ pub fn is_waiting_before(mark: u32) -> bool {
     devices.join.is_waiting_before(mark)
 }
 
-/// Everything of an older mark than this has been heard of, or never will be.
-pub fn nothing_waits_before(mark: u32) {
-    devices().join.forget_waiting_before(mark);
+/// Waits no more for what is of an older mark than this. Returns how many kernels have not been heard of.
+pub fn nothing_waits_before(mark: u32) -> u64 {
+    devices().join.forget_waiting_before(mark)
 }
 
 fn next_mark() -> u32 {

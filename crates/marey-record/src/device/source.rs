@@ -27,6 +27,8 @@ pub trait Source: Sync {
 pub enum Flush {
     /// For the devices to work off what was launched.
     Finished,
+    /// As much, and nothing is recorded afterwards: what other threads have in progress is not spared.
+    Last,
     /// For nothing: what the devices have done already is handed over.
     Done,
 }

@@ -2,7 +2,7 @@
 
 use super::capture;
 use super::threads::Threads;
-use crate::column::Column;
+use crate::column::{Column, NodeData};
 use crate::merged::{MergedTree, Places, ROOT, View};
 use crate::names;
 use crate::number_hash::NumberHash;
@@ -17,6 +17,8 @@ pub(super) struct Sums {
     numbers: HashMap<Row, u32, NumberHash>,
     /// By the rows' numbers.
     column: Column,
+    /// How many of a row have no time.
+    untimed: HashMap<u32, u64, NumberHash>,
     last: u32,
     /// Rows of threads that are gone.
     folded: MergedTree,
@@ -45,13 +47,23 @@ impl std::hash::Hash for Row {
 }
 
 impl Sums {
-    /// Adds a kernel's time.
+    /// Adds a kernel, with its time if that is known.
     #[inline]
-    pub(super) fn add(&mut self, row: Row, nanos: u64) {
+    pub(super) fn add(&mut self, row: Row, nanos: Option<u64>) {
         let is_last = self.rows.get(self.last as usize) == Some(&row);
         let number = if is_last { self.last } else { self.number(row) };
         self.last = number;
-        self.column.record(number, nanos, nanos);
+        match nanos {
+            Some(nanos) => self.column.record(number, nanos, nanos),
+            None => *self.untimed.entry(number).or_insert(0) += 1,
+        }
+    }
+
+    /// What was added to a row.
+    fn copy(&self, number: u32) -> NodeData {
+        let timed = self.column.copy(number);
+        let untimed = self.untimed.get(&number).copied().unwrap_or(0);
+        NodeData { count: timed.count + untimed, ..timed }
     }
 
     fn number(&mut self, row: Row) -> u32 {
@@ -77,7 +89,7 @@ impl Sums {
             if row.site != 0 {
                 place = below_site(tree, place, row.site, view);
             }
-            tree.add_kernel(place, row.name, row.device, &self.column.copy(number));
+            tree.add_kernel(place, row.name, row.device, &self.copy(number));
         }
     }
 
@@ -113,12 +125,12 @@ mod tests {
         let row = Row { thread: 0, node: 4, site: 0, name: 9, device: 0 };
         let other = Row { device: 1, ..row };
         for nanos in 1..=10 {
-            sums.add(row, nanos);
-            sums.add(other, 100 * nanos);
-            sums.add(other, 100 * nanos);
+            sums.add(row, Some(nanos));
+            sums.add(other, Some(100 * nanos));
+            sums.add(other, Some(100 * nanos));
         }
         assert_eq!(sums.rows, [row, other]);
-        let (first, second) = (sums.column.copy(0), sums.column.copy(1));
+        let (first, second) = (sums.copy(0), sums.copy(1));
         assert_eq!(
             (first.count, first.total_nanos, first.min_nanos, first.max_nanos),
             (10, 55, 1, 10)

@@ -4,7 +4,7 @@ use super::stack::place_of;
 use super::{LAUNCHES, Local, Place, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
-use crate::device::{Launch, Site};
+use crate::device::{Launch, LaunchKind, Site};
 use marey_model::context::NodeKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ impl Local {
         &mut self,
         correlation: u32,
         call: u32,
-        is_graph: bool,
+        kind: LaunchKind,
         python_leaf: u32,
     ) {
         let (active, python) = CONTROL.recording();
@@ -63,7 +63,7 @@ impl Local {
             sessions: active,
             is_named: operator.is_some(),
             is_over: false,
-            is_graph,
+            kind,
         };
         if let Some(launches) = self.tree.own_launches() {
             launches.push(&launch);
@@ -107,7 +107,7 @@ impl Local {
             sessions: 0,
             is_named: false,
             is_over: true,
-            is_graph: false,
+            kind: LaunchKind::Kernel,
         };
         if let Some(launches) = self.tree.launches() {
             launches.push(&launch);

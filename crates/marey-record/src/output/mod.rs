@@ -198,10 +198,12 @@ fn gpu_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
         (gpu_time::TIME.to_owned(), int(times.total_nanos)),
         (gpu_time::DEVICE_ID.to_owned(), MetricValue::Text(device.to_string().into())),
         (gpu_time::DEVICE_TYPE.to_owned(), MetricValue::Text(info.device_type.into())),
-        (gpu_time::MIN.to_owned(), int(times.min_nanos)),
-        (gpu_time::MAX.to_owned(), int(times.max_nanos)),
     ];
-    metrics.extend(quantiles(times, [gpu_time::P50, gpu_time::P90, gpu_time::P99]));
+    if times.has_times() {
+        metrics.push((gpu_time::MIN.to_owned(), int(times.min_nanos)));
+        metrics.push((gpu_time::MAX.to_owned(), int(times.max_nanos)));
+        metrics.extend(quantiles(times, [gpu_time::P50, gpu_time::P90, gpu_time::P99]));
+    }
     metrics
 }
 

@@ -3,13 +3,13 @@
 use crate::harness::{Role, Turn, look, look_at, on_thread, part, scope};
 use crate::spool::{Spool, spool_of};
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::device::{self, Activity, Decoder};
+use marey_record::device::{self, Activity, Decoder, LaunchKind};
 use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use serde_json::{Value, json};
 
 /// Launches something under a number.
 fn launch(correlation: u32) {
-    api::launch_enter(correlation, api::intern("cuLaunchKernel"), false);
+    api::launch_enter(correlation, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
     api::launch_exit(correlation, true);
 }
 
@@ -20,7 +20,7 @@ fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
         device: 0,
         stream: 7,
         start_ticks: device::now().0,
-        duration_nanos: nanos,
+        duration_nanos: Some(nanos),
         bytes: 0,
         correlation,
         graph_node: 0,
@@ -178,13 +178,13 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
     let call = api::intern("cuLaunchKernel");
     scope("capture", || {
         scope("layer", || {
-            api::launch_enter(1, call, false);
+            api::launch_enter(1, call, LaunchKind::Kernel);
             device::captured(70);
             api::launch_exit(1, true);
         });
         let operator = api::intern("fused");
         api::enter_operator(operator);
-        api::launch_enter(2, call, false);
+        api::launch_enter(2, call, LaunchKind::Kernel);
         device::captured(71);
         api::launch_exit(2, true);
         api::exit_operator(operator);
@@ -224,7 +224,7 @@ fn kernels_of_a_graph_that_nobody_saw_made_keep_their_names_in_an_operator() {
     let session = turn.start("unknown-graph");
     let operator = api::intern("op");
     api::enter_operator(operator);
-    api::launch_enter(1, api::intern("cuGraphLaunch"), true);
+    api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
     api::launch_exit(1, true);
     api::exit_operator(operator);
     let of_graph = |name| Activity { graph_node: 9, ..kernel(1, name, 5) };
@@ -239,7 +239,7 @@ fn a_graph_that_is_still_at_work_is_found_after_many_launches() {
     let turn = Turn::begin();
     let session = turn.start("long-graph");
     scope("graph", || {
-        api::launch_enter(1, api::intern("cuGraphLaunch"), true);
+        api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
         api::launch_exit(1, true);
     });
     let of_graph = |graph_node| Activity { graph_node, ..kernel(1, "k", 5) };

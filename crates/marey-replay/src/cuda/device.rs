@@ -92,11 +92,11 @@ exports! {
     }
 
     fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, index: i32) {
-        device(index).map_or(code::INVALID_DEVICE, |(index, _)| uuid.set(Device::uuid(index)))
+        device(index).map_or(code::INVALID_DEVICE, |(index, device)| uuid.set(device.uuid(index)))
     }
 
     fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, index: i32) {
-        device(index).map_or(code::INVALID_DEVICE, |(index, _)| uuid.set(Device::uuid(index)))
+        device(index).map_or(code::INVALID_DEVICE, |(index, device)| uuid.set(device.uuid(index)))
     }
 
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, index: i32) {

@@ -4,7 +4,6 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use crate::api::{self, About};
-use crate::callback::{GraphData, resource, tell_described};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::graph::{self, Executable, Graph, Node};
@@ -100,16 +99,13 @@ exports! {
     }
 
     fn cuGraphDestroy(graph: Handle<Graph>) {
-        let data = GraphData { graph, ..GraphData::default() };
-        let context = Handle::to(context::current_or_first());
-        tell_described(resource::GRAPH_DESTROY_STARTING, context, &data);
+        graph::destroy(graph, Handle::to(context::current_or_first()));
         0
     }
 
     fn cuGraphExecDestroy(executable: Handle<Executable>) {
-        let data = GraphData { executable, ..GraphData::default() };
-        let context = Handle::to(context::current_or_first());
-        tell_described(resource::EXECUTABLE_DESTROY_STARTING, context, &data);
+        let Some(executable) = executable.get() else { return INVALID };
+        executable.destroy(Handle::to(context::current_or_first()));
         0
     }
 

@@ -6,8 +6,8 @@ use super::code;
 use crate::api::{self, About, Api};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
-use crate::operation::{Copy, Operation, Set, Work};
-use crate::stream::StreamHandle;
+use crate::operation::{Copy, MemoryParameters, Operation, Set, Work};
+use crate::stream::{Stream, StreamHandle};
 
 /// Bytes that a device moves in a nanosecond, for copies that a script has not timed.
 const BYTES_A_NANO: u64 = 64;
@@ -30,6 +30,10 @@ fn free(address: Address) -> i32 {
     0
 }
 
+fn about(stream: &Stream, parameters: &MemoryParameters) -> About {
+    About { parameters: parameters.as_ptr().cast(), ..About::context(stream.context()) }
+}
+
 fn copy(
     api: &'static Api,
     to: Address,
@@ -39,10 +43,12 @@ fn copy(
     kind: Copy,
 ) -> i32 {
     let stream = stream.get();
-    api::call(api, About::context(stream.context()), |correlation| {
+    let work = Work::Copy(kind);
+    let parameters = work.parameters(to as u64, from as u64);
+    api::call(api, about(stream, &parameters), |correlation| {
         // SAFETY: the caller says that so many bytes are at both ends; a device's memory is the host's.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
-        stream.take(&Operation::new(Work::Copy(kind), nanos_of(bytes)), correlation);
+        stream.take(&Operation::new(work, nanos_of(bytes)), correlation);
         0
     })
 }
@@ -57,11 +63,12 @@ fn set<T: std::marker::Copy>(
 ) -> i32 {
     let stream = stream.get();
     let bytes = count * size_of::<T>();
-    api::call(api, About::context(stream.context()), |correlation| {
+    let work = Work::Set(Set { value: word, bytes: bytes as u64 });
+    let parameters = work.parameters(to as u64, word.into());
+    api::call(api, about(stream, &parameters), |correlation| {
         // SAFETY: the caller says that so many values are there; a device's memory is the host's.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        let set = Work::Set(Set { value: word, bytes: bytes as u64 });
-        stream.take(&Operation::new(set, nanos_of(bytes)), correlation);
+        stream.take(&Operation::new(work, nanos_of(bytes)), correlation);
         0
     })
 }

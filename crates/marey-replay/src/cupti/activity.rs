@@ -10,11 +10,7 @@ use crate::context::Context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
 use crate::record::kind_of;
 use crate::thread::{self, External};
-use crate::{activity, clock, lock, output, settings, worker};
-use std::sync::Mutex;
-
-/// Attributes hold a word each; their numbers are below this.
-static ATTRIBUTES: Mutex<[u64; 32]> = Mutex::new([0; 32]);
+use crate::{activity, attribute, clock, output, settings, worker};
 
 /// Does something for the process, unless a subscriber beside others is there.
 fn for_process(act: impl FnOnce() -> i32) -> i32 {
@@ -173,7 +169,7 @@ exports! {
         for_subscriber(subscriber, |client| dropped.set(output::take_dropped(client) as usize))
     }
 
-    fn cuptiActivitySetAttribute(attribute: u32, size: Out<usize>, value: *const u8) {
+    fn cuptiActivitySetAttribute(number: u32, size: Out<usize>, value: *const u8) {
         let Some(size) = size.get().filter(|size| (1..=8).contains(size)) else { return INVALID };
         if value.is_null() {
             return INVALID;
@@ -181,15 +177,11 @@ exports! {
         let mut word = [0; 8];
         // SAFETY: the caller shows a value of this size.
         word[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(value, size) });
-        match lock(&ATTRIBUTES).get_mut(attribute as usize) {
-            Some(held) => *held = u64::from_le_bytes(word),
-            None => return INVALID,
-        }
-        0
+        if attribute::set(number, u64::from_le_bytes(word)) { 0 } else { INVALID }
     }
 
-    fn cuptiActivityGetAttribute(attribute: u32, size: Out<usize>, value: Out<u64>) {
-        let Some(word) = lock(&ATTRIBUTES).get(attribute as usize).copied() else { return INVALID };
+    fn cuptiActivityGetAttribute(number: u32, size: Out<usize>, value: Out<u64>) {
+        let Some(word) = attribute::get(number) else { return INVALID };
         if size.get() != Some(size_of::<u64>()) {
             return INVALID;
         }

@@ -31,25 +31,83 @@ pub(crate) enum CallBy {
 /// Something that a script says.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    Run { operation: Operation, at: Place, by: CallBy },
-    SynchronizeStream { at: Place },
-    SynchronizeDevice { at: Place },
-    Overhead { kind: u32, nanos: u64 },
-    Name { object_kind: u32, object: [u32; 3], name: String },
-    Mark { name: String, domain: Option<String>, id: u32, flags: u32 },
-    CreateContext { device: u32 },
+    Run {
+        operation: Operation,
+        at: Place,
+        by: CallBy,
+    },
+    SynchronizeStream {
+        at: Place,
+    },
+    SynchronizeDevice {
+        at: Place,
+    },
+    Overhead {
+        kind: u32,
+        nanos: u64,
+    },
+    Name {
+        object_kind: u32,
+        object: [u32; 3],
+        name: String,
+    },
+    Mark {
+        name: String,
+        domain: Option<String>,
+        id: u32,
+        flags: u32,
+    },
+    CreateContext {
+        device: u32,
+    },
     PushExternal(External),
-    PopExternal { kind: u32 },
-    Capture { graph: String, operations: Vec<Operation>, at: Place },
-    Instantiate { graph: String, at: Place },
-    LaunchGraph { graph: String, at: Place },
-    DropNext { records: u64 },
+    PopExternal {
+        kind: u32,
+    },
+    Capture {
+        graph: String,
+        operations: Vec<Operation>,
+        at: Place,
+    },
+    Instantiate {
+        graph: String,
+        at: Place,
+    },
+    LaunchGraph {
+        graph: String,
+        at: Place,
+    },
+    DestroyGraph {
+        graph: String,
+        at: Place,
+    },
+    DropNext {
+        records: u64,
+    },
     Order(Order),
-    Correlation { next: u32 },
+    Correlation {
+        next: u32,
+    },
     Finish,
-    Flush { is_forced: bool },
-    Pass { nanos: u64 },
-    Repeat { times: u64, acts: Arc<[Act]> },
-    Thread { acts: Arc<[Act]> },
-    Part { name: String, acts: Arc<[Act]> },
+    Flush {
+        is_forced: bool,
+    },
+    /// Another tool subscribes, or leaves.
+    Tool {
+        subscribes: bool,
+    },
+    Pass {
+        nanos: u64,
+    },
+    Repeat {
+        times: u64,
+        acts: Arc<[Act]>,
+    },
+    Thread {
+        acts: Arc<[Act]>,
+    },
+    Part {
+        name: String,
+        acts: Arc<[Act]>,
+    },
 }

@@ -57,6 +57,10 @@ impl Parser {
                 settings.is_delivered_by_worker =
                     one_of(line, "the delivery", &[("inline", false), ("worker", true)])?;
             }
+            "buffers" => {
+                settings.has_each_thread_a_buffer =
+                    one_of(line, "whose buffers", &[("shared", false), ("each-thread", true)])?;
+            }
             "clock" => settings.clock = clock(line)?,
             "devices" => {
                 let count: usize = line.number("the number of devices")?;
@@ -141,6 +145,16 @@ impl Parser {
             "instantiate" => {
                 Act::Instantiate { graph: line.need("the graph")?, at: place(&mut line)? }
             }
+            "destroy" => {
+                Act::DestroyGraph { graph: line.need("the graph")?, at: place(&mut line)? }
+            }
+            "tool" => Act::Tool {
+                subscribes: one_of(
+                    &mut line,
+                    "the tool's act",
+                    &[("subscribes", true), ("leaves", false)],
+                )?,
+            },
             "graph" => Act::LaunchGraph { graph: line.need("the graph")?, at: place(&mut line)? },
             "drop" => Act::DropNext { records: line.number("the number of records")? },
             "order" => Act::Order(order(&mut line)?),
@@ -241,6 +255,7 @@ fn device(line: &mut Line) -> Result<Device> {
             "bus" => device.bus_width_bits = line.number(&option)?,
             "memory" => device.memory_bytes = line.number(&option)?,
             "l2" => device.l2_bytes = line.number(&option)?,
+            "uuid" => device.uuid = Some(line.number(&option)?),
             _ => return Err(line.error(format!("a device has no {option:?}"))),
         }
     }
@@ -280,6 +295,8 @@ fn operation(line: &mut Line, work: Work) -> Result<(Operation, Place, CallBy)> 
             "correlation" => by = CallBy::CallAs { correlation: line.number(&option)? },
             "uncalled" => by = CallBy::Nothing { correlation: line.number(&option)? },
             "unrecorded" => operation.fate = Fate::Unrecorded,
+            "untimed" => operation.fate = Fate::Untimed,
+            "backwards" => operation.fate = Fate::Backwards,
             "unfinished" if matches!(work, Work::Kernel(_)) => operation.fate = Fate::Unfinished,
             _ => return Err(line.error(format!("it has no {option:?}"))),
         }

@@ -17,6 +17,7 @@ type Complete = extern "C" fn(*mut c_void, u32, *mut u64, usize, usize);
 unsafe extern "C" {
     fn replay_load(text: *const u8, size: usize) -> i32;
     fn replay_error() -> *const c_char;
+    fn replay_play(part: *const c_char) -> i32;
     fn replay_calls(function: *const c_char) -> u64;
     pub(crate) safe fn replay_run() -> i32;
     pub(crate) safe fn cuptiSubscribe(
@@ -230,4 +231,11 @@ pub(crate) fn calls(function: &str) -> u64 {
     let function = CString::new(function).unwrap();
     // SAFETY: it is a terminated text.
     unsafe { replay_calls(function.as_ptr()) }
+}
+
+/// Plays a part of the script.
+pub(crate) fn play(part: &str) {
+    let part = CString::new(part).unwrap();
+    // SAFETY: it is a terminated text.
+    assert_eq!(unsafe { replay_play(part.as_ptr()) }, 0);
 }

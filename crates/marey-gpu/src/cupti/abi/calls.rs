@@ -210,6 +210,39 @@ pub mod driver {
         call(433, "cuMemsetD2D32Async_ptsz"),
     ]);
 
+    /// Calls that copy or set memory and whose third argument, of eight bytes like those before it, is how
+    /// much: bytes, or values.
+    pub const SIZED: Calls = of(&[
+        call(216, "cuMemsetD8Async"),
+        call(218, "cuMemsetD16Async"),
+        call(220, "cuMemsetD32Async"),
+        call(249, "cuMemsetD8_v2"),
+        call(250, "cuMemsetD16_v2"),
+        call(251, "cuMemsetD32_v2"),
+        call(276, "cuMemcpyHtoD_v2"),
+        call(277, "cuMemcpyHtoDAsync_v2"),
+        call(278, "cuMemcpyDtoH_v2"),
+        call(279, "cuMemcpyDtoHAsync_v2"),
+        call(280, "cuMemcpyDtoD_v2"),
+        call(281, "cuMemcpyDtoDAsync_v2"),
+        call(305, "cuMemcpy"),
+        call(306, "cuMemcpyAsync"),
+        call(397, "cuMemcpyHtoD_v2_ptds"),
+        call(398, "cuMemcpyDtoH_v2_ptds"),
+        call(399, "cuMemcpyDtoD_v2_ptds"),
+        call(408, "cuMemcpy_ptds"),
+        call(411, "cuMemsetD8_v2_ptds"),
+        call(412, "cuMemsetD16_v2_ptds"),
+        call(413, "cuMemsetD32_v2_ptds"),
+        call(418, "cuMemcpyAsync_ptsz"),
+        call(421, "cuMemcpyHtoDAsync_v2_ptsz"),
+        call(422, "cuMemcpyDtoHAsync_v2_ptsz"),
+        call(423, "cuMemcpyDtoDAsync_v2_ptsz"),
+        call(428, "cuMemsetD8Async_ptsz"),
+        call(429, "cuMemsetD16Async_ptsz"),
+        call(430, "cuMemsetD32Async_ptsz"),
+    ]);
+
     /// Calls that wait for the device.
     pub const WAITS: Calls = of(&[
         call(17, "cuCtxSynchronize"),
@@ -245,6 +278,7 @@ pub mod driver {
         INSTANTIATIONS,
         COPIES,
         SETS,
+        SIZED,
         WAITS,
         ALLOCATIONS,
     ];

@@ -246,6 +246,7 @@ layouts! {
         OBJECT_KIND = "objectKind" @ 8 + 4;
         OBJECT_ID = "objectId" @ 12 + 12;
         OBJECT_THREAD = "objectId.pt.threadId" @ 16 + 4;
+        OBJECT_DEVICE = "objectId.dcs.deviceId" @ 12 + 4;
         START = "start" @ 24 + 8;
         END = "end" @ 32 + 8;
         CORRELATION_ID = "correlationId" @ 40 + 4 since 22;

@@ -1,6 +1,7 @@
 //! Reading a record that a library wrote, of whatever version, and never beyond its end.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
+use std::ops::Range;
 
 use super::layout::{Layout, common};
 
@@ -14,6 +15,9 @@ pub struct Field {
     /// The API version from which it may be read; 0 for all. Before, there is padding or nothing.
     pub since: u32,
 }
+
+/// Where a process has memory: above what is never mapped, and below the kernel's half.
+const TEXTS: Range<usize> = 1 << 16..1 << 47;
 
 /// A record in a buffer. Every read gives `None` where the library is too old to write the field, or
 /// the record ends before it.
@@ -92,11 +96,18 @@ impl<'a> Record<'a> {
         self.read(field).map(i64::from_ne_bytes)
     }
 
-    /// A pointer to a text of the library's; `None` for a null one too.
+    /// An address; `None` for a null one too.
+    #[inline]
+    pub fn read_address(self, field: Field) -> Option<*mut c_void> {
+        let address = usize::from_ne_bytes(self.read(field)?);
+        (address != 0).then(|| std::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// The address of a text of the library's; `None` where no text can be.
     #[inline]
     pub fn read_text(self, field: Field) -> Option<*const c_char> {
         let address = usize::from_ne_bytes(self.read(field)?);
-        (address != 0).then(|| std::ptr::with_exposed_provenance(address))
+        TEXTS.contains(&address).then(|| std::ptr::with_exposed_provenance(address))
     }
 
     /// The bytes of a field, as they are.
@@ -199,7 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn a_null_text_is_none() {
-        assert_eq!(Record::new(&[0; 208], 28).read_text(kernel::NAME), None);
+    fn a_text_is_none_where_no_text_can_be() {
+        let text = |address: usize| {
+            let mut bytes = [0; 208];
+            bytes[kernel::NAME.offset..][..8].copy_from_slice(&address.to_ne_bytes());
+            Record::new(&bytes, 28).read_text(kernel::NAME)
+        };
+        for nowhere in [0, 1, 4096, 1 << 47, 0xdead_beef_dead_beef, usize::MAX] {
+            assert_eq!(text(nowhere), None, "{nowhere:#x}");
+        }
+        let somewhere = c"kernel".as_ptr();
+        assert_eq!(text(somewhere.expose_provenance()), Some(somewhere));
     }
 }

@@ -1,0 +1,50 @@
+//! Several devices: each activity says which one it is of.
+
+use crate::harness::{Trace, alone, play};
+use marey_gpu::cupti::interfaces::Interfaces;
+
+#[test]
+fn waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use() {
+    let test = "devices::waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use";
+    let script = "
+        devices 4
+        part go {
+            launch k device 2
+            synchronize device device 2
+            launch k device 3
+            synchronize stream device 3
+            synchronize device device 2
+            overhead buffer-flush 500
+        }";
+    if !alone(test, script) {
+        return;
+    }
+    let trace = Trace::start(Interfaces::default()).unwrap();
+    play("go");
+    let recorded = trace.finish();
+    let others: Vec<_> = recorded.others.iter().map(|it| (it.0.as_str(), it.1)).collect();
+    let expected = [
+        ("Context Synchronize", 2),
+        ("Stream Synchronize", 3),
+        ("Context Synchronize", 2),
+        ("Overhead: flush of activity buffers", 2),
+    ];
+    assert_eq!(others, expected);
+}
+
+#[test]
+fn our_own_waits_for_sixteen_devices_are_not_the_programs() {
+    let launches: String = (0..16).map(|device| format!("launch k device {device}\n")).collect();
+    let script = format!("devices 16\npart go {{\n{launches}}}");
+    if !alone("devices::our_own_waits_for_sixteen_devices_are_not_the_programs", &script) {
+        return;
+    }
+    let trace = Trace::start(Interfaces::default()).unwrap();
+    for _ in 0..10 {
+        play("go");
+        trace.advance_phase();
+    }
+    let recorded = trace.finish();
+    assert_eq!(recorded.kernels.len(), 160);
+    assert_eq!(recorded.others, []);
+}
