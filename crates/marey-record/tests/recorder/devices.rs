@@ -8,12 +8,12 @@ use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use serde_json::{Value, json};
 
 /// Launches something under a number.
-fn launch(correlation: u32) {
+pub(crate) fn launch(correlation: u32) {
     api::launch_enter(correlation, api::intern("cuLaunchKernel"), false);
     api::launch_exit(correlation, true);
 }
 
-fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
+pub(crate) fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
     Activity {
         kind: ActivityKind::Kernel,
         name: api::intern(name),
@@ -29,7 +29,7 @@ fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
 }
 
 /// The device tells of these.
-fn tell(activities: &[Activity]) {
+pub(crate) fn tell(activities: &[Activity]) {
     let mut decoder = Decoder::default();
     let mut batch = decoder.batch();
     for activity in activities {
