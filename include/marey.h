@@ -133,6 +133,12 @@ typedef struct marey_gpu_options {
 /** A scope outside of any thread's stack, such as a coroutine's. */
 typedef struct marey_detached marey_detached_t;
 
+/** Receives the innermost scope of a task, or null; the scope is needed until it returns. */
+typedef void (*marey_task_receiver_t)(void *receiver, const marey_detached_t *scope);
+
+/** Tells `receive` the scope of the task that the calling thread runs, once, before it returns. */
+typedef void (*marey_task_provider_t)(marey_task_receiver_t receive, void *receiver);
+
 /** Receives bytes that a call returns; they are gone when it returns. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
 
@@ -203,6 +209,7 @@ typedef struct marey_table {
                          size_t paths_len, marey_sink_t sink, void *context, marey_error_t *error);
     void (*gpu_note)(const char *text, size_t len);
     void (*note_environment)(void);
+    void (*set_task_provider)(marey_task_provider_t provider);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -44,6 +44,8 @@ pub enum LossCause {
     MetricUnfetched = 18,
     /// The device's library did not tell when an activity ran, or told that it ended before it began.
     DeviceTime = 19,
+    /// Too many nodes of CUDA graphs exist for the place of this one's capture to be remembered.
+    GraphNodes = 20,
 }
 
 impl LossCause {
@@ -51,7 +53,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -72,6 +74,7 @@ impl LossCause {
         Self::Ranges,
         Self::MetricUnfetched,
         Self::DeviceTime,
+        Self::GraphNodes,
     ];
 
     /// The key under which files count it.
@@ -97,6 +100,7 @@ impl LossCause {
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
             Self::DeviceTime => "device_times_missing",
+            Self::GraphNodes => "graph_nodes_full",
         }
     }
 
@@ -158,6 +162,9 @@ impl LossCause {
             }
             Self::DeviceTime => {
                 "Activities of devices whose times the vendor's library did not tell, or told with the end before the start; they are counted, with no time."
+            }
+            Self::GraphNodes => {
+                "Nodes of CUDA graphs beyond the million whose place of capture is remembered; their kernels lie below the launch of the graph."
             }
         }
     }

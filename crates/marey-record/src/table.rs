@@ -299,4 +299,7 @@ pub struct Table {
     /// Looks at the environment again, which starting a session does too; others look at what was seen
     /// then. To be called where no other thread sets a variable.
     pub note_environment: extern "C" fn(),
+    /// Registers the function that knows the innermost scope of the task that a thread runs: launches of
+    /// the thread belong there.
+    pub set_task_provider: extern "C" fn(provider: crate::api::TaskProvider),
 }

@@ -5,8 +5,11 @@
 
 use crate::control::CONTROL;
 use crate::local::{self, Local};
+use crate::losses;
+use crate::number_hash::NumberHash;
 use crate::registry::lock;
 use crate::thread::ThreadTree;
+use marey_model::loss::LossCause;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +30,7 @@ pub(super) struct Sites {
     /// A place's number is its position plus one.
     places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
-    graph_nodes: HashMap<u64, GraphNode>,
+    graph_nodes: HashMap<u64, GraphNode, NumberHash>,
     /// Nodes that are gone, oldest first, with the mark at which they went: what they did may not have
     /// been told yet.
     destroyed: VecDeque<(u32, u64)>,
@@ -69,8 +72,11 @@ impl Sites {
     }
 
     fn remember(&mut self, graph_node: u64, number: u32) {
-        if self.graph_nodes.len() < MOST_GRAPH_NODES {
+        let is_known = self.graph_nodes.contains_key(&graph_node);
+        if is_known || self.graph_nodes.len() < MOST_GRAPH_NODES {
             self.graph_nodes.insert(graph_node, GraphNode { site: number, is_destroyed: false });
+        } else {
+            losses::count(LossCause::GraphNodes);
         }
     }
 

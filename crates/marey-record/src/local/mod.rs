@@ -12,6 +12,7 @@ mod inherit;
 mod launch;
 mod stack;
 mod steps;
+mod task;
 mod values;
 
 pub use self::call::Interface;
@@ -77,6 +78,10 @@ pub(crate) struct Local {
     calls: call::OpenCalls,
     /// Whether the thread takes the main thread's stack again whenever its own is empty.
     follows_main: bool,
+    followed: Option<inherit::Followed>,
+    foreign: task::ForeignPlace,
+    /// Kept for its memory.
+    path: Vec<u32>,
     next_id: u64,
 }
 
@@ -213,14 +218,17 @@ fn register() {
     }
     let (tree, first_id) = registry::started();
     let mut local = Box::new(Local::new(tree, first_id));
-    local.inherit();
+    local.begin_below_main();
     LOCAL.set(Box::into_raw(local));
 }
 
 impl Local {
     fn new(tree: Arc<ThreadTree>, first_id: u64) -> Self {
         Self {
-            follows_main: inherit::is_autograd(&tree.name),
+            follows_main: false,
+            followed: None,
+            foreign: task::ForeignPlace::NONE,
+            path: Vec::new(),
             tree,
             index: Index::new(recorder::max_nodes()),
             depth: 0,

@@ -48,6 +48,8 @@ mod spool;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod threads;
 #[cfg(test)]
 mod traces;
