@@ -76,6 +76,8 @@ LOSS_DEVICE_RECORDS_DROPPED: Final = "device_records_dropped"
 LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
+LOSS_STUCK_THREADS: Final = "stuck_threads"
+LOSS_UNFINISHED_LAUNCHES: Final = "unfinished_launches"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -96,6 +98,8 @@ LOSS_CAUSES: Final = (
     LOSS_COUNTERS_ENDED,
     LOSS_RANGES_TABLE_FULL,
     LOSS_METRICS_UNFETCHED,
+    LOSS_STUCK_THREADS,
+    LOSS_UNFINISHED_LAUNCHES,
 )
 
 # Environment variables: docs/reference/environment.md.

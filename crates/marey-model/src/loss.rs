@@ -42,6 +42,10 @@ pub enum LossCause {
     Ranges = 17,
     /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
     MetricUnfetched = 18,
+    /// A thread stayed in the middle of an event; nobody waits for it any more.
+    StuckThread = 19,
+    /// A device had not worked it off when its phase, or the process, was over.
+    Unfinished = 20,
 }
 
 impl LossCause {
@@ -49,7 +53,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -69,6 +73,8 @@ impl LossCause {
         Self::CountersEnded,
         Self::Ranges,
         Self::MetricUnfetched,
+        Self::StuckThread,
+        Self::Unfinished,
     ];
 
     /// The key under which files count it.
@@ -93,6 +99,8 @@ impl LossCause {
             Self::CountersEnded => "counters_ended",
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
+            Self::StuckThread => "stuck_threads",
+            Self::Unfinished => "unfinished_launches",
         }
     }
 
@@ -146,6 +154,12 @@ impl LossCause {
             }
             Self::Ranges => {
                 "Ranges with a start and an end, as NVTX has them, that found no room among those that were open."
+            }
+            Self::StuckThread => {
+                "Threads that stayed in the middle of an event for more than a second, as where a signal handler jumped out of it; what they were at, and what they record after a jump, is in no profile."
+            }
+            Self::Unfinished => {
+                "Launches that a device had not worked off, or kernels that it told of, after their phase was written or when the process ended; they are in no profile."
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."

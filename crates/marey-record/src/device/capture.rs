@@ -4,10 +4,10 @@
 //! them. A kernel's path is the place of the launch, `<captured_at>`, and the place of the capture.
 
 use crate::local::{self, Local};
-use crate::registry::lock;
+use crate::lock::{Locked, lock};
 use crate::thread::ThreadTree;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// A place that captured kernels.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Sites {
     }
 }
 
-fn sites() -> MutexGuard<'static, Option<Sites>> {
+fn sites() -> Locked<'static, Option<Sites>> {
     lock(&SITES)
 }
 

@@ -1,6 +1,6 @@
 //! Where activities come from: what the recorder asks of it.
 
-use crate::registry::lock;
+use crate::lock::lock;
 use std::any::Any;
 use std::sync::{Mutex, OnceLock};
 
@@ -27,6 +27,8 @@ pub trait Source: Sync {
 pub enum Flush {
     /// For the devices to work off what was launched.
     Finished,
+    /// For the same, but only so long: the process ends, and a device may never be done.
+    Leaving,
     /// For nothing: what the devices have done already is handed over.
     Done,
 }
