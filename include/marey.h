@@ -119,6 +119,8 @@ typedef struct marey_start_options {
     uint32_t format;         /**< An enum marey_format. */
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
+    uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
+    uint32_t reserved;          /**< Zero. */
 } marey_start_options_t;
 
 /** How devices shall be recorded, for the table's `gpu_start`. */

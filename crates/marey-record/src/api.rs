@@ -400,6 +400,12 @@ pub fn frame_child(parent: u32, name: u32) -> u32 {
 
 /// Starts a session, active at once; a live one with the same path is activated and returned.
 pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
+    environment::note();
+    start_as_noted(options)
+}
+
+/// The same with the environment as it was noted last.
+pub fn start_as_noted(options: &SessionOptions) -> Result<SessionId, Error> {
     recorder::start(options)
 }
 

@@ -106,6 +106,10 @@ pub struct StartOptions {
     pub flush_phases: u32,
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: u32,
+    /// Not 0: `note_environment` was called where no thread sets a variable, and `start` is not.
+    pub environment_noted: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// How devices shall be recorded; zero is the usual in every field.

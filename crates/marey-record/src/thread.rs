@@ -1,14 +1,17 @@
 //! The part of a thread's recorder that other threads read.
 
 use crate::arena::Arena;
+use crate::clock;
 use crate::column::{Column, NodeData};
 use crate::control::{CONTROL, MAX_SESSIONS};
 use crate::device::Launches;
+use crate::losses;
 use crate::os;
 use crate::published::Published;
 use crate::seq::Seq;
 use crate::trace::Log;
 use crate::tree::{Nodes, SHADOW_ROOT};
+use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A thread's tree, its open scopes, and its columns. The owner is the only writer, except that
@@ -23,7 +26,11 @@ pub(crate) struct ThreadTree {
     pub(crate) os_id: u64,
     /// As above, when the tree was made.
     pub(crate) name: String,
+    /// When the tree was made.
+    pub(crate) began_ticks: u64,
     pub(crate) seq: Seq,
+    /// The sequence number of the event that nobody waits for any more; 0 for none.
+    given_up: AtomicU64,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
     pub(crate) depth: AtomicU32,
@@ -166,7 +173,9 @@ impl ThreadTree {
             epoch: CONTROL.epoch.load(Ordering::Relaxed),
             os_id: os::thread_id(),
             name: os::thread_name(),
+            began_ticks: clock::ticks(),
             seq: Seq::default(),
+            given_up: AtomicU64::new(0),
             nodes: Nodes::default(),
             frames: Arena::default(),
             depth: AtomicU32::new(0),
@@ -180,6 +189,23 @@ impl ThreadTree {
     /// Whether the tree was made before the fork that made this process.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.generation < FIRST_GENERATION.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the owner is outside the event that it is in, if any, as long as `rest` returns `true`
+    /// between two looks; an event that was waited for in vain is not waited for again.
+    pub(crate) fn wait_outside_event(&self, rest: impl FnMut() -> bool) {
+        if !self.is_stuck()
+            && let Err(event) = self.seq.wait_outside_event(rest)
+        {
+            self.given_up.store(event, Ordering::Relaxed);
+            losses::count(LossCause::StuckThread);
+        }
+    }
+
+    /// Whether the owner is still in an event that was waited for in vain: it was interrupted there, and
+    /// the signal's handler has jumped elsewhere, or it gets no processor. It may write to what it had.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) == self.seq.number()
     }
 
     /// The owner's column of a session, made if there is none. Only inside an event.
@@ -238,13 +264,14 @@ impl ThreadTree {
         self.log.get().or_else(|| self.make_log(Log::new()))
     }
 
-    /// Gives the owner a log. Only the owner may call this, and once.
+    /// Gives the owner a log. Only the owner may call this, when it has none.
     #[cold]
     pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
         self.log.make(log)
     }
 
-    /// Takes the log away. The owner's call, when it logs no more.
+    /// Takes the log away. The owner's call, when it logs no more, or that of somebody who holds the
+    /// tracer's lock while no session wants the owner to log.
     pub(crate) fn take_log(&self) -> Option<Box<Log>> {
         self.log.take()
     }

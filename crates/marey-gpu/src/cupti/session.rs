@@ -225,7 +225,7 @@ pub(crate) fn flush(how: Flush) {
     if how == Flush::Done {
         return reader::read_all();
     }
-    let is_last = how == Flush::Last && !subscription.is_beside_others();
+    let is_last = matches!(how, Flush::Last | Flush::Leaving) && !subscription.is_beside_others();
     wait_for_records(subscription, before, if is_last { PATIENCE } else { LONG_PATIENCE });
     if is_last && device::is_waiting_before(before) {
         subscription.flush_all();

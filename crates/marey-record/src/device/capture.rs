@@ -5,14 +5,14 @@
 
 use crate::control::CONTROL;
 use crate::local::{self, Local};
+use crate::lock::{Locked, lock};
 use crate::losses;
 use crate::number_hash::NumberHash;
-use crate::registry::lock;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// A place that captured kernels.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Sites {
     }
 }
 
-fn sites() -> MutexGuard<'static, Option<Sites>> {
+fn sites() -> Locked<'static, Option<Sites>> {
     lock(&SITES)
 }
 

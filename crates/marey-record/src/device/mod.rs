@@ -31,8 +31,8 @@ pub(crate) use self::decoder::Joined;
 pub(crate) use self::info::{device, device_json, devices, notes};
 pub(crate) use self::launches::{Launch, Launches};
 pub(crate) use self::sessions::{
-    begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_into,
-    hold, is_waiting, thread_ended,
+    begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_for_good,
+    fold_into, forget_phase, hold, is_waiting, thread_ended,
 };
 pub(crate) use self::source::{
     begin_child as begin_child_source, flush, hold as hold_source, stop,

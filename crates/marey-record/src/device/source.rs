@@ -1,6 +1,6 @@
 //! Where activities come from: what the recorder asks of it.
 
-use crate::registry::lock;
+use crate::lock::lock;
 use std::any::Any;
 use std::sync::{Mutex, OnceLock};
 
@@ -29,6 +29,8 @@ pub enum Flush {
     Finished,
     /// As much, and nothing is recorded afterwards: what other threads have in progress is not spared.
     Last,
+    /// For the same, but only so long: the process ends, and a device may never be done.
+    Leaving,
     /// For nothing: what the devices have done already is handed over.
     Done,
 }

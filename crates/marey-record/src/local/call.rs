@@ -83,6 +83,9 @@ impl Local {
     #[inline]
     pub(super) fn log_call(&self, call: Place, traces: u64, start_ticks: u64, correlation: u32) {
         let traces = traces & CONTROL.active.load(Ordering::Relaxed);
+        if traces == 0 {
+            return;
+        }
         let python = traces & CONTROL.python.load(Ordering::Relaxed);
         let Some(log) = self.tree.own_log() else { return };
         let end_ticks = clock::ticks();

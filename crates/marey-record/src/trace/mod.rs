@@ -26,9 +26,10 @@ use crate::api::Counter;
 use crate::control::CONTROL;
 use crate::device::{Joined, Threads};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::losses;
 use crate::output::Extent;
-use crate::registry::{self, lock};
+use crate::registry;
 use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::worker::{STOP, Worker};
@@ -242,6 +243,15 @@ pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64
 /// Lets a session go that has ended; with the last one the spool is complete.
 pub(crate) fn forget(session: &Session) {
     lock(&TRACER).remove(session.slot);
+}
+
+/// Frees the logs of these threads, which no session wants them to write to: events that saw one are over,
+/// but for those of threads that are stuck in theirs.
+pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
+    let _tracer = lock(&TRACER);
+    for tree in threads.iter().filter(|tree| !tree.is_stuck()) {
+        drop(tree.take_log());
+    }
 }
 
 /// The run directory of the trace sessions, if there are any.

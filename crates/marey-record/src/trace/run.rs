@@ -8,8 +8,8 @@
 
 use crate::environment;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::own_file::{OwnFile, is_at};
-use crate::registry::lock;
 use crate::session;
 use marey_model::env;
 use marey_model::run::{COLLECTING, MANIFEST, RECORDING, SPOOL, has_no_locks};

@@ -5,6 +5,7 @@ use crate::msgpack;
 use marey_model::metric::MetricValue::{Float, Floats, Int, Ints, Text};
 use marey_record::{Format, SessionId, api};
 use serde_json::Value;
+use std::sync::Barrier;
 
 fn record_everything(turn: &Turn) -> SessionId {
     let session = turn.start("everything");
@@ -78,6 +79,33 @@ fn the_root_tells_about_the_process_and_the_cost() {
     assert_eq!(about["process"]["complete"], false);
     assert!(about["overhead"]["events"].as_u64().unwrap() >= 2);
     assert!(about["overhead"]["scope_nanos"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn what_recording_cost_is_of_this_recording_alone() {
+    const MANY: u32 = 10_000;
+    let turn = Turn::begin();
+    let step = Barrier::new(2);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            (0..MANY).for_each(|_| scope("early", || ()));
+            step.wait();
+            step.wait();
+        });
+        let first = turn.start("first");
+        step.wait();
+        (0..MANY).for_each(|_| scope("early", || ()));
+        assert!(events(first) >= 2 * u64::from(MANY));
+        api::finalize(first, None).unwrap();
+        let second = turn.start("second");
+        scope("late", || ());
+        assert!(events(second) < 100, "{}", events(second));
+        step.wait();
+    });
+}
+
+fn events(session: SessionId) -> u64 {
+    look(session).about()["overhead"]["events"].as_u64().unwrap()
 }
 
 #[test]

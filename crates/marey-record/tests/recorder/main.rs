@@ -46,6 +46,8 @@ mod sessions;
 #[cfg(test)]
 mod spool;
 #[cfg(test)]
+mod stalls;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod tasks;
