@@ -164,6 +164,32 @@ fn activities_know_where_they_were_launched() {
     assert_eq!((rows[0].grid, rows[0].block), (Some([1, 2, 3]), None));
 }
 
+/// A call of the runtime may have one of the driver inside it, which shares its number.
+#[test]
+fn of_calls_inside_each_other_the_outermost_launched() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let [op, runtime, driver, gemm] =
+        ["aten::mm", "cudaLaunchKernel", "cuLaunchKernel", "gemm"].map(|name| run.text(name));
+    run.add_slice(&slice(0, 0, 100, op)).unwrap();
+    let call = |start, duration, order, name| Slice {
+        order,
+        correlation_id: Some(5),
+        kind: NodeKind::Runtime,
+        ..slice(0, start, duration, name)
+    };
+    // The driver's begins with the other, and comes first in the file.
+    run.add_slice(&call(10, 4, 1, driver)).unwrap();
+    run.add_slice(&call(10, 8, 2, runtime)).unwrap();
+    run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel(50, gemm) }).unwrap();
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let row: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
+    assert_eq!(path(&reader, row.context_id.unwrap()), "aten::mm");
+}
+
 #[test]
 fn arguments_are_stored_once_and_come_back_whole() {
     let folder = tempfile::tempdir().unwrap();
