@@ -95,6 +95,10 @@ layout: ## Compare the tables of CUPTI with the vendor's headers, of every versi
 gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
 	$(PY) tests/gpu/check.py --output docs/gpu
 
+.PHONY: upstream
+upstream: install ## Run Proton's own tests on marey: PROTON_TESTS=triton/third_party/proton/test
+	$(PY) tests/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
+
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \

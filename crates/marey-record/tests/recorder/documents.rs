@@ -47,8 +47,28 @@ fn both_formats_say_the_same() {
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     let packed = api::get_data(session, 0, Format::HatchetMsgpack).unwrap();
     let json: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(json[0]["children"].as_array().unwrap().len(), 21);
+    assert_eq!(json[0]["children"].as_array().unwrap().len(), 20);
+    assert_eq!(json[0]["marey"]["states"].as_array().unwrap().len(), 1);
     assert_eq!(without_moment(msgpack::decode(&packed)), without_moment(json));
+}
+
+#[test]
+fn a_state_is_a_node_only_where_something_was_recorded_in_it() {
+    let turn = Turn::begin();
+    let session = turn.start("states");
+    let items = api::intern_metric("items").unwrap();
+    scope("outer", || {
+        api::enter_state(api::intern("warm"));
+        scope("inner", || api::add_metrics(&[(items, Int(3))]).unwrap());
+        api::exit_state();
+    });
+    let profile = look(session);
+    assert_eq!(profile.paths(), ["outer", "outer/inner", "outer/inner/warm"]);
+    let states = &profile.nodes["outer"]["marey"]["states"];
+    assert_eq!(states.as_array().unwrap().len(), 1);
+    assert_eq!(states[0]["name"], "warm");
+    assert_eq!(states[0]["metrics"]["wall_count"], 1);
+    assert_eq!(states[0]["sketch"][0][1], 1);
 }
 
 #[test]
