@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -14,30 +15,57 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
-# The starter is another thread than the program's.
+# Where CUPTI cannot begin while the driver starts, another thread than the program's begins.
 WAIT = """
 while marey._native.gpu_level()[0] == "waiting":
     pass
 """
 
 
-def test_a_session_from_before_the_driver_starts_with_it() -> None:
+def test_a_session_from_before_the_driver_has_its_first_launch() -> None:
     run(
-        f"""
+        """
         marey.start("profile")
         assert double.calls("cuInit") == 0, "a program that forks later could not use CUDA"
         with marey.scope("before"):
             pass
+        with marey.scope("step"):
+            double.launch("kernel", 5, times=3)  # starts the driver
+        marey.finalize()
+        """
+    )
+    assert recorded() == {"step/kernel": (3, 15)}
+    assert counts(tree("profile.hatchet"))["before"] == 1
+    assert note().startswith("CUPTI 130001")
+    assert "missing" not in note()
+    assert losses() == {}
+    (devices,) = tree_devices("profile.hatchet").values()
+    assert devices["0"]["arch"] == "90", "which the driver says when it has started"
+
+
+def test_where_cupti_cannot_begin_with_the_driver_it_begins_later_and_says_so() -> None:
+    run(
+        f"""
+        marey.start("profile")
         assert cuda.cuInit(0) == 0
         {WAIT.replace(chr(10), chr(10) + " " * 8)}
         with marey.scope("step"):
             double.launch("kernel", 5)
         marey.finalize()
-        """
+        """,
+        "fail cuptiSubscribe 15 at 1",
     )
     assert recorded() == {"step/kernel": (1, 5)}
-    assert counts(tree("profile.hatchet"))["before"] == 1
     assert note().startswith("CUPTI 130001")
+    assert note().endswith(
+        "; it began after the driver, and what was launched before it is missing"
+    )
+
+
+def tree_devices(path: str) -> dict[str, dict[str, dict[str, str]]]:
+    """The devices of a profile, by type and number."""
+    devices: dict[str, dict[str, dict[str, str]]] = json.loads(Path(path).read_text())[1]
+    return devices
 
 
 def test_one_that_names_the_backend_starts_the_driver_for_one_that_waits() -> None:

@@ -2,10 +2,11 @@
 //!
 //! A process that was forked after its parent has started the driver cannot use CUDA. So, unless a
 //! program asks for a backend by name, nothing is started here before the program uses CUDA itself: if
-//! it does already, at once, else when the driver tells so ([`driver_starts`]).
+//! it does already, at once, else when the driver tells so ([`driver_starts`]), before the first launch.
 
 use crate::cupti::driver::Driver;
 use crate::cupti::interfaces::Interfaces;
+use crate::cupti::library::Library;
 use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Wanted};
 use crate::cupti::unavailable::Unavailable;
@@ -29,6 +30,12 @@ pub struct Request {
     pub hints: Hints,
 }
 
+impl Request {
+    fn wanted(&self) -> Wanted {
+        Wanted { activities: self.keeps_activities, calls: self.calls }
+    }
+}
+
 /// How devices are recorded.
 #[derive(Clone, Debug, Default)]
 pub enum Level {
@@ -47,8 +54,8 @@ pub enum Level {
 /// for it waits for them.
 static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 
-/// What starts CUPTI beside the program's thread that starts the driver.
-static STARTER: Worker = Worker::new("marey-gpu-start", start_waiting);
+/// What waits for the driver beside the program's thread that starts it.
+static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 
 /// All sources of devices, as the recorder sees them.
 #[derive(Debug)]
@@ -119,23 +126,17 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
         *level = Level::Waiting(request);
         return Ok(());
     }
-    *level = begin(request);
+    *level = begin(request, "");
     match &*level {
         Level::Host(reason) if request.is_required => Err(reason.clone()),
         _ => Ok(()),
     }
 }
 
-fn begin(request: &Request) -> Level {
-    let wanted = Wanted { activities: request.keeps_activities, calls: request.calls };
-    match api::in_library(|| session::start(&request.hints, wanted)) {
-        Ok(library) => {
-            let (path, version) = (library.path.display(), library.api_version);
-            let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
-            let text = format!("CUPTI {version}, {path}{beside}");
-            device::note(NOTE, text.clone());
-            Level::Cupti(text)
-        }
+/// Begins; `more` is what else is to be said where CUPTI tells.
+fn begin(request: &Request, more: &str) -> Level {
+    match api::in_library(|| session::start(&request.hints, request.wanted())) {
+        Ok(library) => begun(library, more),
         Err(reason) => {
             device::note(NOTE, format!("host only: {reason}; {}", reason.hint()));
             Level::Host(reason)
@@ -143,21 +144,45 @@ fn begin(request: &Request) -> Level {
     }
 }
 
-/// The driver is being started, on this thread, which holds its locks and perhaps ours: whether CUPTI is
-/// wanted is asked on another one, which waits for both. What the program launches before that is done is
-/// not recorded: making a context takes it longer.
+/// By CUPTI from now on; what else is to be said of it comes last.
+fn begun(library: &Library, more: &str) -> Level {
+    let (path, version) = (library.path.display(), library.api_version);
+    let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
+    let text = format!("CUPTI {version}, {path}{beside}{more}");
+    device::note(NOTE, text.clone());
+    Level::Cupti(text)
+}
+
+/// The driver is being started, on this thread, which holds its locks and perhaps ours. CUPTI begins at once
+/// where that can be, so that no launch is missed; else on another thread, which waits for both.
 pub fn driver_starts() {
-    if api::is_live() {
+    if api::is_live() && !begin_within_start() {
         api::start_source(&STARTER);
     }
 }
 
-fn start_waiting() {
+/// Begins without a wait for anybody who may wait for this thread; whether that could be.
+fn begin_within_start() -> bool {
+    let Ok(mut level) = LEVEL.try_lock() else { return false };
+    let Level::Waiting(request) = &*level else { return false };
+    let start = || session::start_within_start(&request.hints, request.wanted());
+    let begun = api::in_library(start).map(|library| begun(library, ""));
+    let has_begun = begun.is_some();
+    if let Some(begun) = begun {
+        *level = begun;
+    }
+    has_begun
+}
+
+/// What is said where the program may have launched something before.
+const LATE: &str = "; it began after the driver, and what was launched before it is missing";
+
+fn begin_late() {
     let mut level = lock();
     // The session may have ended meanwhile.
     if let Level::Waiting(request) = &*level
         && api::is_live()
     {
-        *level = begin(&request.clone());
+        *level = begin(&request.clone(), LATE);
     }
 }

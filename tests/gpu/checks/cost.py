@@ -1,17 +1,19 @@
-"""What recording costs, beside Proton and torch.profiler, in turn."""
+"""What recording costs, beside Proton and torch.profiler, in turn; and what it leaves behind."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from case import Figures, MakeWorld, check, require
+from case import Figures, MakeWorld, Skipped, check, require
 
 WORKER = Path(__file__).parent.parent / "cost_worker.py"
 
@@ -24,9 +26,9 @@ MOST_BY_PROTON_RATIO = 1.1
 class _Worker:
     """A process that works under one profiler, and stays warm."""
 
-    def __init__(self, profiler: str, world: str) -> None:
+    def __init__(self, profiler: str, world: str, name: str = "") -> None:
         self._profiler = profiler
-        folder = Path(profiler)
+        folder = Path(name or profiler)
         folder.mkdir()
         self._process = subprocess.Popen(
             [sys.executable, str(WORKER), profiler, world],
@@ -51,11 +53,15 @@ class _Worker:
         self._process.communicate()
 
 
+def _world_name(make_world: MakeWorld) -> str:
+    return "torch" if make_world.__name__ == "TorchWorld" else "triton"
+
+
 @check("triton", "torch", limit_secs=240, timed=True)
 def overhead(make_world: MakeWorld) -> Figures:
     """Launches under marey, tree and trace, take no more CPU time than under Proton."""
-    is_torch = make_world.__name__ == "TorchWorld"
-    world = "torch" if is_torch else "triton"
+    world = _world_name(make_world)
+    is_torch = world == "torch"
     names = ["nothing", "marey-tree", "marey-trace"]
     has_proton = importlib.util.find_spec("triton") is not None
     if has_proton:
@@ -100,3 +106,65 @@ def _medians(rounds: list[dict[str, float]]) -> dict[str, Any]:
 def _size_bytes(folder: Path) -> int:
     paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
     return sum(path.stat().st_size for path in paths)
+
+
+MOST_AFTER_RATIO = 1.01
+WANTED_ERROR = 0.01
+PAIRS = (4, 12)
+"""Pairs of processes: so many at least, since two processes differ by where they lie in memory."""
+
+TURNS = 60
+LAUNCHES = 500
+LONGEST_SECS = 100
+
+
+class _Ratio(NamedTuple):
+    """A ratio that was measured, and its standard error."""
+
+    value: float
+    error: float
+
+
+@check("triton", "torch", limit_secs=150, timed=True)
+def stop_leaves_nothing(make_world: MakeWorld) -> Figures:
+    """When the session has ended, launches cost what they cost without one, to one per cent."""
+    world = _world_name(make_world)
+    end_secs = time.monotonic() + LONGEST_SECS
+    ratios: list[float] = []
+    ratio = _Ratio(math.nan, math.inf)
+    while len(ratios) < PAIRS[1] and time.monotonic() < end_secs:
+        if len(ratios) >= PAIRS[0] and ratio.error <= WANTED_ERROR / 2:
+            break
+        ratios.append(_after_by_never(world, len(ratios)))
+        ratio = _summed_up(ratios)
+    figures = {"after_by_never_ratio": ratio.value, "error": ratio.error, "pairs": len(ratios)}
+    if len(ratios) < PAIRS[0] or ratio.error > WANTED_ERROR:
+        raise Skipped(f"this machine is too restless to measure one per cent: {figures}")
+    least = ratio.value - 2 * ratio.error
+    require(least <= MOST_AFTER_RATIO, f"launches take longer than without a session: {figures}")
+    return figures
+
+
+def _after_by_never(world: str, number: int) -> float:
+    """What a launch costs where a session was by what it costs where none was, in turn."""
+    after = _Worker("marey-trace", world, f"after-{number}")
+    never = _Worker("nothing", world, f"never-{number}")
+    try:
+        after.ask("launch", LAUNCHES)
+        after.ask("end", 0)
+        turns = []
+        for turn in range(TURNS):
+            workers = (after, never) if turn % 2 else (never, after)
+            nanos = {worker: worker.ask("launch", LAUNCHES)["cpu_nanos"] for worker in workers}
+            turns.append(nanos[after] / nanos[never])
+    finally:
+        after.close()
+        never.close()
+    return median(turns)
+
+
+def _summed_up(ratios: list[float]) -> _Ratio:
+    """The median, and its standard error by how far the ratios lie from it."""
+    middle = median(ratios)
+    spread = 1.4826 * median(abs(ratio - middle) for ratio in ratios)
+    return _Ratio(middle, 1.2533 * spread / math.sqrt(len(ratios)))

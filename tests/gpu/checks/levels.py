@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,8 @@ from subscriber import HELD, holding, installed, short, try_together
 from worlds import KERNEL, World
 
 LAUNCHES = 200
+
+TEARDOWN_SECS = 20
 
 
 @check("triton", "torch", limit_secs=120, once=True)
@@ -104,8 +108,59 @@ def torch_profiler_before(make_world: MakeWorld) -> Figures:
 
 
 @check("torch")
+def torch_profiler_kept(make_world: MakeWorld) -> Figures:
+    """After torch.profiler, marey records every kernel, or is refused with what mends it."""
+    world = make_world()
+    _profile_with_torch(world)
+    try:
+        with tree("x", backend="cupti") as recorded:
+            _loop(world)
+    except marey.BackendUnavailable as error:
+        expect("the code", error.code, HELD)
+        require("TEARDOWN_CUPTI=1" in error.hint, f"the hint does not help: {error.hint}")
+        return {"torch_profiler_kept_cupti": True}
+    expect("kernels", recorded[0].kernels("loop", like=KERNEL).count, LAUNCHES)
+    return {"torch_profiler_kept_cupti": False}
+
+
+@check("torch")
+def torch_profiler_torn_down(make_world: MakeWorld) -> Figures:
+    """After torch.profiler with `TEARDOWN_CUPTI=1`, marey records every kernel."""
+    os.environ["TEARDOWN_CUPTI"] = "1"
+    world = make_world()
+    _profile_with_torch(world)
+    # It lets go in a later call of CUDA, on a thread of its own.
+    end_secs = time.monotonic() + TEARDOWN_SECS
+    refusals = 0
+    while True:
+        _loop(world)
+        try:
+            session = marey.start("x", backend="cupti")
+        except marey.BackendUnavailable as error:
+            require(time.monotonic() < end_secs, f"it keeps CUPTI all the same: {error}")
+            refusals += 1
+        else:
+            break
+    _loop(world)
+    marey.finalize(session)
+    expect("kernels", Profile("x.hatchet").kernels("loop", like=KERNEL).count, LAUNCHES)
+    return {"refusals": refusals}
+
+
+def _profile_with_torch(world: World) -> None:
+    from torch.profiler import profile
+
+    with profile() as profiler:
+        _loop(world)
+    expect("kernels in torch.profiler", _kernels_of(profiler), LAUNCHES)
+
+
+@check("torch")
 def torch_profiler_within(make_world: MakeWorld) -> Figures:
-    """A torch.profiler session within marey's neither fails nor takes kernels from marey."""
+    """A torch.profiler session within marey's neither fails nor takes kernels from marey.
+
+    What it sees itself, then and when marey has let go, is a figure: a first one may stay blind.
+    """
     from torch.profiler import profile
 
     world = make_world()
@@ -118,7 +173,12 @@ def torch_profiler_within(make_world: MakeWorld) -> Figures:
         world.synchronize()
     expect("kernels", recorded[0].kernels("loop", like=KERNEL).count, LAUNCHES)
     expect("kernels after", recorded[0].kernels("after", like=KERNEL).count, LAUNCHES)
-    return {"kernels_in_torch_profiler": _kernels_of(profiler)}
+    with profile() as later:
+        _loop(world)
+    return {
+        "kernels_in_torch_profiler": _kernels_of(profiler),
+        "kernels_in_a_later_torch_profiler": _kernels_of(later),
+    }
 
 
 @check("torch")

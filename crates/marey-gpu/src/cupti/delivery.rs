@@ -110,12 +110,11 @@ pub(super) unsafe extern "C" fn scoped_completed(
 fn count_records(words: &[u64], valid: usize) -> u64 {
     let buffer = words.as_ptr().cast::<u8>().cast_mut();
     let Some(library) = library::opened() else { return 0 };
-    let mut last = std::ptr::null_mut();
-    let mut next_exists = || {
-        // SAFETY: the buffer has records up to there, and `last` is null or what the call before gave.
-        let next =
-            unsafe { (library.functions.activity_get_next_record)(buffer, valid, &raw mut last) };
-        next == result::SUCCESS
-    };
-    (0..).take_while(|_: &u64| next_exists()).count() as u64
+    let next_record = library.functions.activity_get_next_record;
+    let (mut last, mut count) = (std::ptr::null_mut(), 0);
+    // SAFETY: the buffer has records up to there, and `last` is null or what the call before gave.
+    while unsafe { next_record(buffer, valid, &raw mut last) } == result::SUCCESS {
+        count += 1;
+    }
+    count
 }

@@ -113,6 +113,16 @@ impl Driver {
         code != error::NOT_INITIALIZED
     }
 
+    /// The major number of the CUDA version, which the driver tells also while it starts.
+    #[expect(unsafe_code, reason = "a call of the driver")]
+    pub(super) fn major_within_start() -> Option<u32> {
+        let functions = DriverFunctions::of(Loaded::already(Path::new(SONAME))?).ok()?;
+        let mut version: c_int = 0;
+        // SAFETY: the number can be written, and the driver need not be started for this call.
+        let code = unsafe { (functions.driver_get_version)(&raw mut version) };
+        (code == error::SUCCESS).then(|| version.cast_unsigned() / 1000)
+    }
+
     /// Loads and starts the driver, once: what came of it is remembered.
     ///
     /// A process that is forked afterwards cannot use CUDA, so this waits until the program uses it

@@ -90,6 +90,18 @@ pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
     LIBRARY.get_or_init(|| probe(hints)).as_ref().map_err(Clone::clone)
 }
 
+/// The same while the driver starts, on the thread that starts it, where most calls of the driver would wait
+/// for themselves. Only one that can be used is remembered.
+pub fn open_within_start(hints: &Hints) -> Option<&'static Library> {
+    if LIBRARY.get().is_none() {
+        let driver_major = Driver::major_within_start()?;
+        let places = places(hints, driver_major);
+        let found = choose(places, hints.named.as_deref(), driver_major).ok()?;
+        LIBRARY.get_or_init(|| Ok(found));
+    }
+    opened()
+}
+
 /// The libcupti of this process, if it was looked for and found.
 pub fn opened() -> Option<&'static Library> {
     LIBRARY.get()?.as_ref().ok()

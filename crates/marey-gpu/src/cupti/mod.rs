@@ -16,6 +16,7 @@
 
 pub mod abi;
 mod activity;
+mod activity_calls;
 mod buffers;
 mod callback;
 mod clock;

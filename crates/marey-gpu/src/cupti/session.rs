@@ -37,6 +37,8 @@ struct Session {
     kinds: BTreeSet<u32>,
     callbacks: BTreeSet<(u32, u32)>,
     domains: BTreeSet<u32>,
+    /// Whether it was said what the devices are.
+    are_devices_announced: bool,
 }
 
 fn session() -> MutexGuard<'static, Option<Session>> {
@@ -45,8 +47,22 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 
 /// Begins to record, or records more than before. Starts the driver, if the program has not.
 pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavailable> {
-    let mut session = session();
     let library = library::open(hints)?;
+    start_by(library, wanted)?;
+    announce_devices();
+    Ok(library)
+}
+
+/// The same while the driver starts, on the thread that starts it: CUPTI tells of the program's first launch
+/// then. `None` where that cannot be.
+pub fn start_within_start(hints: &Hints, wanted: Wanted) -> Option<&'static Library> {
+    let library = library::open_within_start(hints)?;
+    start_by(library, wanted).ok()?;
+    Some(library)
+}
+
+fn start_by(library: &'static Library, wanted: Wanted) -> Result<(), Unavailable> {
+    let mut session = session();
     let is_new = session.is_none();
     if is_new {
         *session = Some(Session::begin(library)?);
@@ -60,9 +76,8 @@ pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavaila
         }
         return Err(error);
     }
-    announce_devices();
     api::start_source(&WORKER);
-    Ok(library)
+    Ok(())
 }
 
 /// Whether devices are being recorded.
@@ -86,6 +101,7 @@ impl Session {
             kinds: BTreeSet::new(),
             callbacks: BTreeSet::new(),
             domains: BTreeSet::new(),
+            are_devices_announced: false,
         })
     }
 
@@ -184,7 +200,13 @@ const RESOURCES: [u32; 4] = [
     resource::GRAPHNODE_DESTROY_STARTING,
 ];
 
+/// Says once what the devices are: the driver does not tell while it starts.
 fn announce_devices() {
+    let is_known =
+        |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
+    if session().as_mut().is_none_or(is_known) {
+        return;
+    }
     let Ok(driver) = Driver::get() else { return };
     for found in driver.devices() {
         device::announce(DeviceInfo {
@@ -219,6 +241,7 @@ pub(crate) fn flush(how: Flush) {
     let Some(subscription) = subscription else { return };
     let before = device::begin_flush();
     if how != Flush::Done {
+        announce_devices();
         callback::ours(wait_for_devices);
     }
     subscription.flush();

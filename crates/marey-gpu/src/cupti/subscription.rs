@@ -7,8 +7,8 @@
 
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
+use super::activity_calls::ActivityCalls;
 use super::clock::Clock;
-use super::delivery;
 use super::functions::{Callback, Functions, ScopedFunctions, Subscriber, SubscriberParams};
 use super::library::Library;
 use super::unavailable::{Step, Unavailable};
@@ -19,8 +19,9 @@ use std::ffi::{CStr, c_char, c_void};
 pub(super) struct Subscription {
     library: &'static Library,
     subscriber: Subscriber,
-    /// The calls of a subscriber beside others; `None` for one that is alone.
-    scoped: Option<&'static ScopedFunctions>,
+    /// The calls about its records.
+    calls: &'static dyn ActivityCalls,
+    is_beside_others: bool,
 }
 
 #[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
@@ -58,7 +59,8 @@ impl Subscription {
         // SAFETY: the callback lives as long as the process, and the handle can be written.
         let code = unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, none) };
         check(library, code, Step::Subscribe, "cuptiSubscribe")?;
-        Ok(Self { library, subscriber, scoped: None })
+        let calls = &library.functions;
+        Ok(Self { library, subscriber, calls, is_beside_others: false })
     }
 
     /// The same beside others. Where that is refused, `holder` has the name of who refuses it, if it is known.
@@ -86,7 +88,7 @@ impl Subscription {
             unsafe { (scoped.subscribe)(&raw mut subscriber, callback, none, &raw mut params) };
         *holder = text(&name);
         check(library, code, Step::Subscribe, "cuptiSubscribe_v2")?;
-        Ok(Self { library, subscriber, scoped: Some(scoped) })
+        Ok(Self { library, subscriber, calls: scoped, is_beside_others: true })
     }
 
     /// Itself, with a way for buffers, and its clock; without either it is ended.
@@ -106,20 +108,8 @@ impl Subscription {
 
     #[expect(unsafe_code, reason = "a call of the library")]
     fn register_buffers(&self) -> Result<(), Unavailable> {
-        // SAFETY: the functions keep to what the library asks of them, for as long as the process lives.
-        let code = unsafe {
-            match self.scoped {
-                None => (self.functions().activity_register_callbacks)(
-                    delivery::requested,
-                    delivery::completed,
-                ),
-                Some(scoped) => (scoped.activity_register_callbacks)(
-                    self.subscriber,
-                    delivery::scoped_requested,
-                    delivery::scoped_completed,
-                ),
-            }
-        };
+        // SAFETY: the subscriber is the library's.
+        let code = unsafe { self.calls.register_buffers(self.subscriber) };
         self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
     }
 
@@ -140,7 +130,7 @@ impl Subscription {
 
     /// Whether others can record at the same time.
     pub(super) const fn is_beside_others(&self) -> bool {
-        self.scoped.is_some()
+        self.is_beside_others
     }
 
     /// The library's version, by which its records are read.
@@ -182,15 +172,8 @@ impl Subscription {
     /// Has a kind of records written.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_kind(&self, kind: u32) -> Result<(), Unavailable> {
-        // SAFETY: any number may be asked for, and no configuration is the usual one.
-        let code = unsafe {
-            match self.scoped {
-                None => (self.functions().activity_enable)(kind),
-                Some(scoped) => {
-                    (scoped.activity_enable)(self.subscriber, kind, std::ptr::null_mut())
-                }
-            }
-        };
+        // SAFETY: the subscriber is the library's, and any number may be asked for.
+        let code = unsafe { self.calls.enable(self.subscriber, kind) };
         self.check(code, Step::Enable, "cuptiActivityEnable")
     }
 
@@ -198,14 +181,7 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
         // SAFETY: as above.
-        unsafe {
-            match self.scoped {
-                None => (self.functions().activity_disable)(kind),
-                Some(scoped) => {
-                    (scoped.activity_disable)(self.subscriber, kind, std::ptr::null_mut())
-                }
-            }
-        };
+        unsafe { self.calls.disable(self.subscriber, kind) };
     }
 
     /// Has buffers handed over now and again, full or not. That is the process's, also beside others.
@@ -256,14 +232,7 @@ impl Subscription {
     ) -> Option<*mut u8> {
         let mut next = last;
         // SAFETY: the caller's promise.
-        let code = unsafe {
-            match self.scoped {
-                None => (self.functions().activity_get_next_record)(buffer, valid, &raw mut next),
-                Some(scoped) => {
-                    (scoped.activity_get_next_record)(self.subscriber, buffer, valid, &raw mut next)
-                }
-            }
-        };
+        let code = unsafe { self.calls.next_record(self.subscriber, buffer, valid, &mut next) };
         (code == result::SUCCESS && !next.is_null()).then_some(next)
     }
 
@@ -271,21 +240,8 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn take_dropped(&self) -> u64 {
         let mut dropped = 0;
-        let all = std::ptr::null_mut::<c_void>();
-        // SAFETY: no context means all of them, and the number can be written.
-        let code = unsafe {
-            match self.scoped {
-                None => {
-                    (self.functions().activity_get_num_dropped_records)(all, 0, &raw mut dropped)
-                }
-                Some(scoped) => (scoped.activity_get_num_dropped_records)(
-                    self.subscriber,
-                    all,
-                    0,
-                    &raw mut dropped,
-                ),
-            }
-        };
+        // SAFETY: the subscriber is the library's.
+        let code = unsafe { self.calls.dropped(self.subscriber, &mut dropped) };
         if code == result::SUCCESS { dropped as u64 } else { 0 }
     }
 
@@ -293,13 +249,8 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn timestamp(&self) -> Result<u64, u32> {
         let mut nanos = 0;
-        // SAFETY: the number can be written.
-        let code = unsafe {
-            match self.scoped {
-                None => (self.functions().get_timestamp)(&raw mut nanos),
-                Some(scoped) => (scoped.get_timestamp)(self.subscriber, &raw mut nanos),
-            }
-        };
+        // SAFETY: the subscriber is the library's.
+        let code = unsafe { self.calls.timestamp(self.subscriber, &mut nanos) };
         if code == result::SUCCESS { Ok(nanos) } else { Err(code) }
     }
 

@@ -53,8 +53,8 @@ fn told_by_driver(nvml: &'static Nvml) -> Option<Vec<Visible>> {
 fn named_by_environment(nvml: &'static Nvml) -> Vec<Visible> {
     let all =
         || (0..nvml.device_count().unwrap_or(0)).filter_map(|it| nvml.device_by_index(it).ok());
-    let named = environment::text(VISIBLE_DEVICES);
-    let devices: Vec<_> = match named.as_deref() {
+    let listed = environment::text(VISIBLE_DEVICES);
+    let devices: Vec<_> = match listed.as_deref() {
         None => all().collect(),
         // What comes after a name that is no device's is not visible, nor is it to CUDA.
         Some(names) => names.split(',').map_while(|name| named_device(nvml, name.trim())).collect(),

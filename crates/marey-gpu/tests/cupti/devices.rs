@@ -34,8 +34,8 @@ fn waits_are_of_the_device_of_their_context_and_overhead_of_the_one_in_use() {
 
 #[test]
 fn our_own_waits_for_sixteen_devices_are_not_the_programs() {
-    let launches: String = (0..16).map(|device| format!("launch k device {device}\n")).collect();
-    let script = format!("devices 16\npart go {{\n{launches}}}");
+    let launches: Vec<_> = (0..16).map(|device| format!("launch k device {device}")).collect();
+    let script = format!("devices 16\npart go {{\n{}\n}}", launches.join("\n"));
     if !alone("devices::our_own_waits_for_sixteen_devices_are_not_the_programs", &script) {
         return;
     }

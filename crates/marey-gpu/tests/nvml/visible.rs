@@ -4,6 +4,7 @@ use crate::harness::{Trace, alone, wait_for};
 use crate::script::{set, wait};
 use marey_gpu::nvml::{self, State, Unavailable};
 use marey_model::counter::DeviceCounter;
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
@@ -58,9 +59,9 @@ fn the_variable_names_the_devices_that_are_read_and_orders_them() {
 fn driver(call: impl FnOnce(&libloading::Library) -> u32) {
     // SAFETY: the double is trusted.
     let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
-    assert_eq!(call(&library), 0);
     // It stays loaded, as the driver does.
-    std::mem::forget(library);
+    let library = ManuallyDrop::new(library);
+    assert_eq!(call(&library), 0);
 }
 
 #[test]

@@ -63,12 +63,12 @@ fn set<T: std::marker::Copy>(
 ) -> i32 {
     let stream = stream.get();
     let bytes = count * size_of::<T>();
-    let work = Work::Set(Set { value: word, bytes: bytes as u64 });
-    let parameters = work.parameters(to as u64, word.into());
+    let set = Work::Set(Set { value: word, bytes: bytes as u64 });
+    let parameters = set.parameters(to as u64, word.into());
     api::call(api, about(stream, &parameters), |correlation| {
         // SAFETY: the caller says that so many values are there; a device's memory is the host's.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        stream.take(&Operation::new(work, nanos_of(bytes)), correlation);
+        stream.take(&Operation::new(set, nanos_of(bytes)), correlation);
         0
     })
 }
