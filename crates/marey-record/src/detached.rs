@@ -156,7 +156,9 @@ impl Detached {
             return;
         }
         local::event(|local| {
-            if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+            // What was entered before a fork the parent records.
+            let is_foreign = self.origin.is_of_parent();
+            if is_foreign || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return;
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 use crate::control::CONTROL;
 use crate::recorder;
 use crate::sync::heavy_fence;
-use crate::thread::ThreadTree;
+use crate::thread::{self, ThreadTree};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Threads that ended, kept until there are this many of them.
@@ -140,8 +140,12 @@ pub(crate) fn begin_epoch() {
 
 /// In the child of a fork, which has one thread: it begins anew.
 pub(crate) fn begin_child() {
-    *lock(&THREADS) = Threads::new();
+    let mut threads = lock(&THREADS);
+    // Scopes that the parent entered keep their ids, which new ones must not have.
+    *threads = Threads { started: threads.started, ..Threads::new() };
+    drop(threads);
     *lock(&MAIN) = None;
+    thread::begin_child();
 }
 
 /// Holds the locks over a fork.

@@ -35,6 +35,15 @@ pub(crate) struct ThreadTree {
     launches: Published<Launches>,
 }
 
+static NEXT_GENERATION: AtomicU64 = AtomicU64::new(1);
+/// The first of this process: trees before it are the parent's.
+static FIRST_GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// In the child of a fork: what was entered in the trees so far is the parent's to record.
+pub(crate) fn begin_child() {
+    FIRST_GENERATION.store(NEXT_GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
 /// How often a reader looks for a gap between two events before it does something else.
 const TRIES: u32 = 100;
 
@@ -152,9 +161,8 @@ impl TaskScope {
 impl ThreadTree {
     /// The calling thread's tree.
     pub(crate) fn new() -> Self {
-        static GENERATION: AtomicU64 = AtomicU64::new(1);
         Self {
-            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            generation: NEXT_GENERATION.fetch_add(1, Ordering::Relaxed),
             epoch: CONTROL.epoch.load(Ordering::Relaxed),
             os_id: os::thread_id(),
             name: os::thread_name(),
@@ -167,6 +175,11 @@ impl ThreadTree {
             log: Published::default(),
             launches: Published::default(),
         }
+    }
+
+    /// Whether the tree was made before the fork that made this process.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.generation < FIRST_GENERATION.load(Ordering::Relaxed)
     }
 
     /// The owner's column of a session, made if there is none. Only inside an event.
