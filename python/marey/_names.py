@@ -77,7 +77,6 @@ LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
-LOSS_UNFINISHED_LAUNCHES: Final = "unfinished_launches"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -99,7 +98,6 @@ LOSS_CAUSES: Final = (
     LOSS_RANGES_TABLE_FULL,
     LOSS_METRICS_UNFETCHED,
     LOSS_STUCK_THREADS,
-    LOSS_UNFINISHED_LAUNCHES,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -44,8 +44,6 @@ pub enum LossCause {
     MetricUnfetched = 18,
     /// A thread stayed in the middle of an event; nobody waits for it any more.
     StuckThread = 19,
-    /// A device had not worked it off when its phase, or the process, was over.
-    Unfinished = 20,
 }
 
 impl LossCause {
@@ -53,7 +51,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 20] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -74,7 +72,6 @@ impl LossCause {
         Self::Ranges,
         Self::MetricUnfetched,
         Self::StuckThread,
-        Self::Unfinished,
     ];
 
     /// The key under which files count it.
@@ -100,7 +97,6 @@ impl LossCause {
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
             Self::StuckThread => "stuck_threads",
-            Self::Unfinished => "unfinished_launches",
         }
     }
 
@@ -147,7 +143,7 @@ impl LossCause {
                 "Launches that their thread's buffer had no room for; what they launched is counted among the activities without a launch."
             }
             Self::DeviceRecord => {
-                "Records of devices that the vendor's library dropped because a buffer was full, or delivered unfinished."
+                "Records of devices that the vendor's library dropped because a buffer was full, delivered unfinished, or had not delivered when their phase was written or the process ended."
             }
             Self::CountersEnded => {
                 "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."
@@ -157,9 +153,6 @@ impl LossCause {
             }
             Self::StuckThread => {
                 "Threads that stayed in the middle of an event for more than a second, as where a signal handler jumped out of it; what they were at, and what they record after a jump, is in no profile."
-            }
-            Self::Unfinished => {
-                "Launches that a device had not worked off, or kernels that it told of, after their phase was written or when the process ended; they are in no profile."
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."

@@ -10,4 +10,5 @@ mod harness;
 mod other_tool;
 
 mod calls;
+mod ends;
 mod multi_subscriber;

@@ -93,12 +93,14 @@ impl Join {
         self.waiting.iter().any(|&(of, count)| of < mark && count > 0)
     }
 
-    /// Waits no more for launches of older marks than this.
-    pub(super) fn forget_waiting_before(&mut self, mark: u32) {
-        self.waiting.retain(|&(of, _)| of >= mark);
+    /// Waits no more for launches of older marks than this. How many those are.
+    pub(super) fn forget_waiting_before(&mut self, mark: u32) -> u64 {
+        let older = self.waiting.extract_if(.., |&mut (of, _)| of < mark);
+        let waiting = older.map(|(_, count)| count).sum();
         for launched in self.places.iter_mut().flatten() {
             launched.is_seen |= launched.launch.mark < mark;
         }
+        waiting
     }
 
     /// The threads that launched what has not been seen.

@@ -78,7 +78,7 @@ impl SessionDevices {
     fn phase_at(&self, mark: u32) -> Option<u32> {
         let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
         if passed.fate == Fate::Written {
-            losses::count(LossCause::Unfinished);
+            losses::count(LossCause::DeviceRecord);
         }
         (passed.fate == Fate::Kept).then_some(passed.phase)
     }
@@ -261,9 +261,9 @@ pub fn is_waiting_before(mark: u32) -> bool {
     devices.join.is_waiting_before(mark)
 }
 
-/// Everything of an older mark than this has been heard of, or never will be.
-pub fn nothing_waits_before(mark: u32) {
-    devices().join.forget_waiting_before(mark);
+/// Waits no more for what is of an older mark than this. Returns how many launches have not been heard of.
+pub fn nothing_waits_before(mark: u32) -> u64 {
+    devices().join.forget_waiting_before(mark)
 }
 
 fn next_mark() -> u32 {
