@@ -19,9 +19,13 @@
  * then.
  *
  * Signals: marey_scope_enter, marey_scope_exit and the state functions may be called in a signal
- * handler if the thread has entered the same names at the same place before; the first time
- * allocates memory. An event that interrupts another one is dropped and counted in the profile's
- * `losses.reentrant_events`.
+ * handler that cannot interrupt malloc or free, as where the program blocks the signal around them.
+ * They may allocate memory: for a name that is new at its place, in a thread's first event in a
+ * session or phase, and for a time of another power of two than those before it at its place. An
+ * event that interrupts another one is dropped and counted in the profile's
+ * `losses.reentrant_events`. A handler may jump elsewhere (siglongjmp), but not out of a call of
+ * this header: the thread records nothing any more then, which is counted in
+ * `losses.stuck_threads`.
  *
  * Environment: MAREY_LIB names the library's file, MAREY_DISABLE=1 makes every call a no-op.
  */

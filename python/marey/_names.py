@@ -79,7 +79,6 @@ LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
-LOSS_UNFINISHED_LAUNCHES: Final = "unfinished_launches"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -103,7 +102,6 @@ LOSS_CAUSES: Final = (
     LOSS_DEVICE_TIMES_MISSING,
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
-    LOSS_UNFINISHED_LAUNCHES,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -71,17 +71,14 @@ pub(crate) unsafe extern "C" fn start(
 /// # Safety
 /// `options` is null or points to as many readable bytes as it says, which are whole fields.
 unsafe fn options_of(options: *const StartOptions) -> Result<StartOptions, Failure> {
+    // SAFETY: the caller's promise; the first field is the size.
+    let size = ptr::present(unsafe { options.cast::<usize>().as_ref() }, "options")?;
     // SAFETY: plain numbers and pointers, for which zero is a value.
     let mut all: StartOptions = unsafe { std::mem::zeroed() };
-    if !options.is_null() {
-        // SAFETY: the caller's promise; the first field is the size. No more is copied than there is
-        // room for.
-        unsafe {
-            let len = (&raw const (*options).size).read().min(size_of::<StartOptions>());
-            std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut all).cast(), len);
-        }
-    }
-    ptr::present((!options.is_null()).then_some(all), "options")
+    let len = (*size).min(size_of::<StartOptions>());
+    // SAFETY: the caller has so many bytes, and there is room for them.
+    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut all).cast(), len) };
+    Ok(all)
 }
 
 pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {

@@ -48,8 +48,6 @@ pub enum LossCause {
     GraphNodes = 20,
     /// A thread stayed in the middle of an event; nobody waits for it any more.
     StuckThread = 21,
-    /// A device had not worked it off when its phase, or the process, was over.
-    Unfinished = 22,
 }
 
 impl LossCause {
@@ -57,7 +55,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 22] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -80,7 +78,6 @@ impl LossCause {
         Self::DeviceTime,
         Self::GraphNodes,
         Self::StuckThread,
-        Self::Unfinished,
     ];
 
     /// The key under which files count it.
@@ -108,7 +105,6 @@ impl LossCause {
             Self::DeviceTime => "device_times_missing",
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
-            Self::Unfinished => "unfinished_launches",
         }
     }
 
@@ -167,9 +163,6 @@ impl LossCause {
             }
             Self::StuckThread => {
                 "Threads that stayed in the middle of an event for more than a second, as where a signal handler jumped out of it; what they were at, and what they record after a jump, is in no profile."
-            }
-            Self::Unfinished => {
-                "Launches that a device had not worked off, or kernels that it told of, after their phase was written or when the process ended; they are in no profile."
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."

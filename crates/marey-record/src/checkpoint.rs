@@ -3,6 +3,7 @@
 
 use crate::account;
 use crate::clock;
+use crate::device;
 use crate::environment;
 use crate::local;
 use crate::lock;
@@ -115,9 +116,10 @@ pub(crate) fn begin_child() {
 
 /// Writes every session's files, then lets the signal do what it would have done.
 fn end_by_sigterm() {
+    device::process_ends();
     for id in recorder::alive() {
         // There is nobody left to tell.
-        drop(recorder::finalize_at_end(id));
+        drop(recorder::finalize(id, None));
     }
     progress::wait_for_writers();
     die_by_sigterm();

@@ -175,8 +175,9 @@ extern "C" fn after_in_child() {
 }
 
 extern "C" fn at_exit() {
+    device::process_ends();
     for id in recorder::alive() {
-        if let Err(error) = recorder::finalize_at_end(id) {
+        if let Err(error) = recorder::finalize(id, None) {
             // The process is over, and standard error may be too.
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));
         }

@@ -186,26 +186,13 @@ pub(crate) fn alive() -> Vec<SessionId> {
 
 /// Ends a session and writes its files, in `format` or the session's own. Returns their paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {
-    finalize_after(id, format, Flush::Finished)
-}
-
-/// The same at the end of the process, which waits for devices only so long.
-pub(crate) fn finalize_at_end(id: SessionId) -> Result<Vec<PathBuf>, Error> {
-    finalize_after(id, None, Flush::Leaving)
-}
-
-fn finalize_after(
-    id: SessionId,
-    format: Option<Format>,
-    flush: Flush,
-) -> Result<Vec<PathBuf>, Error> {
     let began = clock::ticks();
     let _writing = Writing::begin();
     let format = match format {
         Some(format) => format,
         None => lock(&SESSIONS).get(id)?.options.format,
     };
-    let mut session = end(id, Some(format), flush)?;
+    let mut session = end(id, Some(format))?;
     let recorded = session.recorded.clone();
     if format == Format::Run {
         let recorded = recorded.filter(|_| !session.is_quiet());
@@ -228,7 +215,7 @@ fn finalize_after(
 
 /// Ends a session without writing anything.
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
-    let session = end(id, None, Flush::Finished)?;
+    let session = end(id, None)?;
     lock(&session.outputs).closed = true;
     Ok(())
 }
@@ -250,10 +237,10 @@ fn record_no_more(id: SessionId, format: Option<Format>) -> Result<(u32, bool), 
 /// in `format` if there is one.
 ///
 /// Fails, and ends nothing, if the session has not what the format needs.
-fn end(id: SessionId, format: Option<Format>, flush: Flush) -> Result<Session, Error> {
+fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let (slot, is_last) = record_no_more(id, format)?;
     // What was launched before is told of now, and nothing is launched any more.
-    device::flush(if is_last && flush == Flush::Finished { Flush::Last } else { flush });
+    device::flush(if is_last { Flush::Last } else { Flush::Finished });
     let mut sessions = lock(&SESSIONS);
     if sessions.alive.contains_key(&id) {
         // Another thread may have let it record again meanwhile.

@@ -78,7 +78,7 @@ impl SessionDevices {
     fn phase_at(&self, mark: u32) -> Option<u32> {
         let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
         if passed.fate == Fate::Written {
-            losses::count(LossCause::Unfinished);
+            losses::count(LossCause::DeviceRecord);
         }
         (passed.fate == Fate::Kept).then_some(passed.phase)
     }

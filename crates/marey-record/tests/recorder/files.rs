@@ -256,7 +256,7 @@ fn descriptor_of(path: &Path) -> RawFd {
     let is_ours = |number: &RawFd| {
         std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|open| open.ino() == file)
     };
-    (3..).find(is_ours).unwrap()
+    (3..1024).find(is_ours).unwrap()
 }
 
 #[test]
