@@ -44,7 +44,6 @@ LOST_BY_PROTON = {
     ("3.6", "one_kernel_on_two_devices"): "adds both up, and says it was the last one",
     ("3.6", "two_devices"): "describes the first device alone",
     ("3.6", "graph"): "puts a graph's kernels below its launch, wherever they were captured",
-    ("3.6", "two_graphs"): "puts a graph's kernels below its launch, wherever they were captured",
     ("3.6", "unfinished"): "does not survive it",
 }
 
