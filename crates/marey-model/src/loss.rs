@@ -42,6 +42,8 @@ pub enum LossCause {
     Ranges = 17,
     /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
     MetricUnfetched = 18,
+    /// Too many nodes of CUDA graphs exist for the place of this one's capture to be remembered.
+    GraphNodes = 19,
 }
 
 impl LossCause {
@@ -49,7 +51,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -69,6 +71,7 @@ impl LossCause {
         Self::CountersEnded,
         Self::Ranges,
         Self::MetricUnfetched,
+        Self::GraphNodes,
     ];
 
     /// The key under which files count it.
@@ -93,6 +96,7 @@ impl LossCause {
             Self::CountersEnded => "counters_ended",
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
+            Self::GraphNodes => "graph_nodes_full",
         }
     }
 
@@ -149,6 +153,9 @@ impl LossCause {
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
+            }
+            Self::GraphNodes => {
+                "Nodes of CUDA graphs beyond the million whose place of capture is remembered; their kernels lie below the launch of the graph."
             }
         }
     }

@@ -4,8 +4,11 @@
 //! them. A kernel's path is the place of the launch, `<captured_at>`, and the place of the capture.
 
 use crate::local::{self, Local};
+use crate::losses;
+use crate::number_hash::NumberHash;
 use crate::registry::lock;
 use crate::thread::ThreadTree;
+use marey_model::loss::LossCause;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -25,7 +28,7 @@ pub(super) struct Sites {
     /// A place's number is its position plus one.
     places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
-    graph_nodes: HashMap<u64, u32>,
+    graph_nodes: HashMap<u64, u32, NumberHash>,
 }
 
 static SITES: Mutex<Option<Sites>> = Mutex::new(None);
@@ -53,8 +56,11 @@ impl Sites {
     }
 
     fn remember(&mut self, graph_node: u64, number: u32) {
-        if self.graph_nodes.len() < MOST_GRAPH_NODES {
+        let is_known = self.graph_nodes.contains_key(&graph_node);
+        if is_known || self.graph_nodes.len() < MOST_GRAPH_NODES {
             self.graph_nodes.insert(graph_node, number);
+        } else {
+            losses::count(LossCause::GraphNodes);
         }
     }
 }

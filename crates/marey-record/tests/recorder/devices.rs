@@ -206,6 +206,32 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
 }
 
 #[test]
+fn nodes_of_graphs_that_are_too_many_are_counted_and_their_kernels_lie_below_the_launch() {
+    const MOST: u64 = 1 << 20;
+    let turn = Turn::begin();
+    let session = turn.start("many nodes");
+    scope("capture", || {
+        api::launch_enter(1, api::intern("cuLaunchKernel"), false);
+        device::captured(1);
+        api::launch_exit(1, true);
+    });
+    (2..=MOST + 3).for_each(|copy| device::cloned(1, copy));
+    // One that is known already needs no room, and one that is gone gives it.
+    device::cloned(1, MOST);
+    device::destroyed(2);
+    device::cloned(1, MOST + 3);
+    scope("replay", || launch(2));
+    let of_graph = |name, graph_node| Activity { graph_node, ..kernel(2, name, 5) };
+    tell(&[of_graph("in", MOST), of_graph("late", MOST + 3), of_graph("beyond", MOST + 1)]);
+    let profile = look(session);
+    assert_eq!(profile.losses(), [("graph_nodes_full", 3)]);
+    for path in ["replay/<captured_at>/capture/in", "replay/<captured_at>/capture/late"] {
+        assert_eq!(profile.number(path, "count"), 1);
+    }
+    assert_eq!(profile.number("replay/beyond", "count"), 1);
+}
+
+#[test]
 fn what_was_launched_before_a_phase_is_cleared_does_not_come_back() {
     let turn = Turn::begin();
     let session = turn.start("cleared");
