@@ -73,6 +73,9 @@ impl Sites {
 
     fn remember(&mut self, graph_node: u64, number: u32) {
         let is_known = self.graph_nodes.contains_key(&graph_node);
+        if !is_known && self.graph_nodes.len() >= MOST_GRAPH_NODES {
+            self.forget_oldest();
+        }
         if is_known || self.graph_nodes.len() < MOST_GRAPH_NODES {
             self.graph_nodes.insert(graph_node, GraphNode { site: number, is_destroyed: false });
         } else {
