@@ -46,7 +46,8 @@ def start(
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
-            of its own as soon as it is closed. Phases of a trace are always Chrome traces.
+            of its own as soon as it is closed, and frees it. Phases of a trace are always Chrome
+            traces.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:
