@@ -1,7 +1,8 @@
 """A session's data while it is alive, and its phases.
 
 A session begins in phase 0. `advance_phase` closes a phase and opens the next; a closed phase
-receives nothing more, can be read and cleared, and goes to a file of its own at the end.
+receives nothing more, can be read and cleared, and goes to a file of its own at the end. With
+``mode="periodic_flushing"`` it goes to its file at once, and has no data afterwards.
 """
 
 from __future__ import annotations

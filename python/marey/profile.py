@@ -47,8 +47,8 @@ def start(
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
-            of its own as soon as it is closed. Phases of a trace are always Chrome traces. Proton's
-            other modes are accepted with a warning, which says what is not recorded.
+            of its own as soon as it is closed, and frees it. Phases of a trace are always Chrome
+            traces. Proton's other modes are accepted with a warning, which says what is not recorded.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:

@@ -11,14 +11,15 @@ use crate::progress;
 use crate::recorder;
 use crate::worker::{STOP, Worker};
 use marey_model::env;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
 /// The thread.
 pub(crate) static WORKER: Worker = Worker::new("marey", run);
-static TERMINATED: AtomicBool = AtomicBool::new(false);
+/// The process that SIGTERM has told to end; 0 for none. A child of a fork is another one.
+static TERMINATED: AtomicU32 = AtomicU32::new(0);
 static HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// The call to end the process as SIGTERM does.
@@ -97,7 +98,8 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
         die_by_sigterm();
         return;
     }
-    if !TERMINATED.swap(true, Ordering::SeqCst) {
+    let own = std::process::id();
+    if TERMINATED.swap(own, Ordering::SeqCst) != own {
         WORKER.call(TERM);
     }
     // Whoever writes the files waits for the event that this thread may be in, for the files that it may
@@ -108,9 +110,11 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
     }
 }
 
-/// In the child of a fork, which is not the process that was told to end.
+/// In the child of a fork, whose worker has not heard of a signal that came already.
 pub(crate) fn begin_child() {
-    TERMINATED.store(false, Ordering::SeqCst);
+    if TERMINATED.load(Ordering::SeqCst) == std::process::id() {
+        WORKER.call(TERM);
+    }
     LAST_TICKS.store(0, Ordering::Relaxed);
 }
 

@@ -258,7 +258,9 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let recorded = if session.is_trace() { trace::end(&session, ended_ticks) } else { Ok(None) };
     // Before the spool is complete: a collector may take it away then.
     let is_played = format == Some(Format::ChromeTrace);
-    let playback = match (session.playback.take(), &recorded) {
+    // One that has been read up to somewhere serves only those who do not write all phases again.
+    let flushes = session.options.flush_phases;
+    let playback = match (session.playback.take().filter(|_| flushes), &recorded) {
         (None, Ok(Some((recorded, _)))) if is_played => {
             writing::playback(session.slot, recorded).map(Some)
         }

@@ -108,11 +108,12 @@ impl Session {
 
     /// A closed phase is in its file. A session that writes each phase once lets it go.
     pub(crate) fn phase_is_written(&mut self, phase: u32) {
-        if !self.options.flush_phases {
-            self.closed.entry(phase).and_modify(|closed| closed.is_written = true);
-        } else if let Some(closed) = self.closed.remove(&phase) {
-            self.has_flushed |= !closed.tree.is_empty();
+        if self.options.flush_phases {
+            let closed = self.closed.remove(&phase);
+            self.has_flushed |= closed.is_some_and(|closed| !closed.tree.is_empty());
             device::forget_phase(self.slot, phase);
+        } else if let Some(closed) = self.closed.get_mut(&phase) {
+            closed.is_written = true;
         }
     }
 

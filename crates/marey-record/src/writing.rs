@@ -98,10 +98,9 @@ impl Work {
     pub(crate) fn of_ended(session: &mut Session, format: Format) -> Self {
         let mut work = Self::of(session, format, session.recorded.clone(), true);
         work.playback = session.playback.take();
-        let flushes = session.options.flush_phases;
         for (&number, phase) in &session.closed {
             let is_quiet = session.options.quiet_if_empty && phase.tree.is_empty();
-            if !(is_quiet || flushes && phase.is_written) {
+            if !is_quiet {
                 work.add(session, number, Arc::clone(&phase.tree), phase.part.clone());
             }
         }

@@ -1,6 +1,6 @@
 //! What cannot go on, such as a disk that hangs, keeps nothing else from going on.
 
-use crate::harness::{Role, Turn, exit, fork, part, scope, tell_ready, wait_until_ready};
+use crate::harness::{Role, Turn, exit, fork, part, scope};
 use marey_record::device::LaunchKind;
 use marey_record::device::{self, Flush, Source};
 use marey_record::{SessionId, SessionOptions, api};
@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
@@ -125,6 +126,8 @@ fn send_sigterm(thread: libc::pthread_t) {
     unsafe { libc::pthread_kill(thread, libc::SIGTERM) };
 }
 
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
 #[test]
 fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
     const TEST: &str = "stalls::sigterm_in_the_middle_of_a_call_loses_no_profile";
@@ -137,15 +140,20 @@ fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
         // SAFETY: no arguments.
         #[expect(unsafe_code, reason = "std has no number that signals go to")]
         let own = unsafe { libc::pthread_self() };
-        let send = move || send_sigterm(own);
+        let send = move || {
+            while CALLS.load(Ordering::Relaxed) < 1000 {
+                thread::yield_now();
+            }
+            send_sigterm(own);
+        };
         thread::Builder::new().name("sends".to_owned()).spawn(send).unwrap();
-        tell_ready();
         // Nearly all of this is in the middle of calls.
-        while api::clear(other, 0, false).is_ok() {}
+        while api::clear(other, 0, false).is_ok() {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        }
     }
     let turn = Turn::begin();
     let mut child = Role::new(TEST, "run", &turn).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
-    drop(wait_until_ready(&mut child));
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     assert_eq!(turn.read("kept.hatchet").counts(), [("done", 1)]);
     assert_eq!(turn.read("kept.hatchet").about()["process"]["complete"], true);

@@ -279,6 +279,25 @@ fn memory_does_not_grow_with_the_number_of_scopes() {
 }
 
 #[test]
+fn a_checkpoint_takes_nothing_from_the_traces_of_phases() {
+    let turn = Turn::begin();
+    let options = SessionOptions { format: Format::ChromeTrace, ..turn.options("trace") };
+    let session = api::start(&options).unwrap();
+    for name in ["first", "second"] {
+        scope(name, || ());
+        api::write_checkpoints();
+        api::advance_phase(session).unwrap();
+        api::write_checkpoints();
+    }
+    api::finalize(session, None).unwrap();
+    for (part, name) in ["first", "second"].iter().enumerate() {
+        let trace = turn.path(&format!("trace.part_{part}.chrome_trace"));
+        let trace = std::fs::read_to_string(trace).unwrap();
+        assert_eq!(trace.matches(&format!("\"name\":\"{name}\"")).count(), 1, "{trace}");
+    }
+}
+
+#[test]
 fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
     const TEST: &str = "traces::threads_give_back_what_they_logged_into_when_the_last_trace_ends";
     const LOGS: u64 = 4;
@@ -286,7 +305,7 @@ fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
     if let Some((_, folder)) = part() {
         let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
         let step = Barrier::new(LOGS as usize + 1);
-        std::thread::scope(|threads| {
+        let memory = std::thread::scope(|threads| {
             for _ in 0..LOGS {
                 threads.spawn(|| {
                     for _ in 0..2 {
@@ -298,17 +317,21 @@ fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
                 });
             }
             let before = memory_kib("RssAnon:");
-            for name in ["first", "second"] {
+            let grown = || memory_kib("RssAnon:").saturating_sub(before);
+            let memory = ["first", "second"].map(|name| {
                 let session = start(&folder.join(name));
                 step.wait();
                 step.wait();
-                assert!(memory_kib("RssAnon:") >= before + LOGS * LOG_KIB);
+                let logged = grown();
                 api::finalize(session, None).unwrap();
-                let left = memory_kib("RssAnon:").saturating_sub(before);
-                assert!(left < LOGS * LOG_KIB / 2, "{name}: {left} KiB");
-            }
+                (logged, grown())
+            });
             step.wait();
+            memory
         });
+        for (logged, left) in memory {
+            assert!(logged >= LOGS * LOG_KIB && left < LOGS * LOG_KIB / 2, "{memory:?} KiB");
+        }
         api::finalize(tree.unwrap(), None).unwrap();
         return;
     }

@@ -118,7 +118,13 @@ fn describe_overhead(overhead: &Overhead, process: Option<&Process>) -> String {
     let share =
         process.filter(|process| process.duration_nanos > 0).map_or_else(String::new, |process| {
             let duration_nanos = process.duration_nanos as f64;
-            format!(", {:.2} % of {}", 100.0 * spent_nanos / duration_nanos, Nanos(duration_nanos))
+            let duration = Nanos(duration_nanos);
+            if spent_nanos > duration_nanos {
+                return format!(
+                    ", more than the {duration} recorded: on several threads, or wrong"
+                );
+            }
+            format!(", {:.2} % of {duration}", 100.0 * spent_nanos / duration_nanos)
         });
     format!(
         "overhead: {} recording {} events ({} a scope), {} writing{share}",

@@ -1,6 +1,7 @@
 //! `marey info`: what a run is.
 
 use insta::assert_snapshot;
+use marey_model::run::MANIFEST;
 use std::fs;
 
 use crate::recorded;
@@ -50,6 +51,21 @@ fn a_run_is_summed_up() {
     ");
     let again = transcript(&mut folder.marey("info train.marey"));
     assert_eq!(shown, again);
+}
+
+#[test]
+fn a_cost_that_cannot_be_is_not_told_as_one() {
+    let folder = Folder::with_run();
+    transcript(&mut folder.marey("info train.marey"));
+    let manifest = folder.path("train.marey").join(MANIFEST);
+    let text = fs::read_to_string(&manifest).unwrap();
+    // The one thread ran for 50 ms.
+    let wrong = text.replace("1860", "95950000");
+    assert_ne!(wrong, text);
+    fs::write(manifest, wrong).unwrap();
+    let shown = transcript(&mut folder.marey("info train.marey"));
+    let overhead = shown.lines().find(|line| line.starts_with("  overhead")).unwrap();
+    assert_snapshot!(overhead, @"  overhead   not known (the estimate, 120 ns a scope, 96.0 ms in all, is more than its threads ran), 45.0 µs writing");
 }
 
 #[test]
