@@ -82,6 +82,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
 	$(PY) bench/formats.py
+	$(PY) bench/scale.py
 	$(PY) bench/views.py
 	$(PY) bench/gpu.py
 
@@ -93,6 +94,10 @@ layout: ## Compare the tables of CUPTI with the vendor's headers, of every versi
 .PHONY: gpu-check
 gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
 	$(PY) tests/gpu/check.py --output docs/gpu
+
+.PHONY: upstream
+upstream: install ## Run Proton's own tests on marey: PROTON_TESTS=triton/third_party/proton/test
+	$(PY) tests/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)

@@ -19,9 +19,13 @@
  * then.
  *
  * Signals: marey_scope_enter, marey_scope_exit and the state functions may be called in a signal
- * handler if the thread has entered the same names at the same place before; the first time
- * allocates memory. An event that interrupts another one is dropped and counted in the profile's
- * `losses.reentrant_events`.
+ * handler that cannot interrupt malloc or free, as where the program blocks the signal around them.
+ * They may allocate memory: for a name that is new at its place, in a thread's first event in a
+ * session or phase, and for a time of another power of two than those before it at its place. An
+ * event that interrupts another one is dropped and counted in the profile's
+ * `losses.reentrant_events`. A handler may jump elsewhere (siglongjmp), but not out of a call of
+ * this header: the thread records nothing any more then, which is counted in
+ * `losses.stuck_threads`.
  *
  * Environment: MAREY_LIB names the library's file, MAREY_DISABLE=1 makes every call a no-op.
  */
@@ -119,6 +123,8 @@ typedef struct marey_start_options {
     uint32_t format;         /**< An enum marey_format. */
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
+    uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
+    uint32_t reserved;          /**< Zero. */
 } marey_start_options_t;
 
 /** How devices shall be recorded, for the table's `gpu_start`. */
@@ -132,6 +138,12 @@ typedef struct marey_gpu_options {
 
 /** A scope outside of any thread's stack, such as a coroutine's. */
 typedef struct marey_detached marey_detached_t;
+
+/** Receives the innermost scope of a task, or null; the scope is needed until it returns. */
+typedef void (*marey_task_receiver_t)(void *receiver, const marey_detached_t *scope);
+
+/** Tells `receive` the scope of the task that the calling thread runs, once, before it returns. */
+typedef void (*marey_task_provider_t)(marey_task_receiver_t receive, void *receiver);
 
 /** Receives bytes that a call returns; they are gone when it returns. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
@@ -203,6 +215,7 @@ typedef struct marey_table {
                          size_t paths_len, marey_sink_t sink, void *context, marey_error_t *error);
     void (*gpu_note)(const char *text, size_t len);
     void (*note_environment)(void);
+    void (*set_task_provider)(marey_task_provider_t provider);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

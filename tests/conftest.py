@@ -156,6 +156,12 @@ def counts(root: Node) -> dict[str, int]:
     return found
 
 
+def states(node: Node) -> dict[str, int]:
+    """How often each state was entered and left at a node, of those that recorded nothing else."""
+    listed = node["marey"].get("states", [])
+    return {state["name"]: state["metrics"]["wall_count"] for state in listed}
+
+
 def metrics(node: Node) -> dict[str, Any]:
     """The metrics of a node that the program gave."""
     return {key: value for key, value in node["metrics"].items() if not key.startswith("wall_")}

@@ -168,6 +168,13 @@ def test_an_unknown_session_is_an_index_error(call: Callable[[int], Any]) -> Non
         ({"backend": "x"}, "Unknown profiler: x"),
         ({"mode": "x"}, "Unknown mode: x"),
         ({"mode": "periodic_flushing:format=x"}, "Unknown output format: x"),
+        ({"mode": "mma:colour=red"}, "Unknown knob of mode mma: colour"),
+        ({"mode": "mma:granularity=x"}, "Unknown granularity: x"),
+        ({"mode": "pcsampling:interval=0"}, "Interval must be a positive integer."),
+        (
+            {"mode": "pcsampling:interval=x"},
+            "Knob interval of mode pcsampling is no whole number: x",
+        ),
         ({"hook": "x"}, "Unsupported hook: 'x'"),
     ],
 )
@@ -190,6 +197,39 @@ def test_a_backend_that_cannot_start_says_why(backend: str) -> None:
     assert caught.value.code is None or caught.value.code > 0
     assert isinstance(caught.value, RuntimeError)
     assert marey._native.sessions() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "lack"),
+    [
+        ("pcsampling", "program counters are not sampled"),
+        (marey.mode.PCSampling(interval=10), "program counters are not sampled"),
+        ("default", "kernels do not time themselves"),
+        (marey.mode.MMA(granularity="cta"), "kernels do not time themselves"),
+    ],
+)
+def test_a_mode_that_is_not_there_is_accepted_and_says_what_is_missing(
+    mode: Any, lack: str
+) -> None:
+    with pytest.warns(UserWarning, match=lack) as warned:
+        session = proton.start("x", mode=mode)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    with proton.scope("a"):
+        pass
+    assert counts(recorded(session)) == {"a": 1}
+
+
+def test_tritons_switch_for_proton_is_heard() -> None:
+    knobs = pytest.importorskip("triton.knobs")
+    with knobs.proton.scope():
+        knobs.proton.disable = True
+        assert proton.start("x") is None
+        knobs.proton.disable = False
+        assert proton.start("y") is not None
+    source = "import marey; print(marey.start('z'))"
+    assert run_well(source, TRITON_PROTON_DISABLE="1") == "None\n"
+    assert run_well(source, TRITON_PROTON_DISABLE="0") == "0\n"
 
 
 def test_without_a_gpu_the_end_says_so_once() -> None:

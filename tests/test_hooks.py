@@ -212,6 +212,52 @@ def test_another_hook_may_have_evaluated_the_metadata() -> None:
     assert metrics(find(root, "kernel")) == {"flops": 1.0}
 
 
+def test_the_manager_lists_what_sessions_asked_for() -> None:
+    manager = proton.hooks.HookManager
+    session = proton.start("x", hook="triton")
+    other = proton.start("y")
+    assert session is not None
+    assert manager.active_hooks == [proton.hooks.LaunchHook()]
+    assert manager.session_hooks == {session: {proton.hooks.LaunchHook(): True}}
+    proton.deactivate(session)
+    assert manager.active_hooks == []
+    assert manager.session_hooks == {session: {proton.hooks.LaunchHook(): False}}
+    proton.activate(session)
+    proton.finalize(other)
+    assert manager.active_hooks == [proton.hooks.LaunchHook()]
+    proton.finalize(session)
+    assert (manager.active_hooks, manager.session_hooks) == ([], {})
+
+
+def test_the_hook_of_instrumented_kernels_says_that_they_are_left_alone() -> None:
+    from marey.hooks.instrumentation import InstrumentationHook
+
+    hook = InstrumentationHook("default:granularity=cta")
+    with pytest.warns(UserWarning, match="kernels do not time themselves"):
+        session = proton.start("x", hook=hook)
+    launch("kernel")
+    assert shown(recorded(session)) == {}
+    assert proton.hooks.HookManager.active_hooks == [hook]
+    with pytest.raises(ValueError, match=r"^Unknown mode: pcsampling$"):
+        InstrumentationHook("pcsampling")
+
+
+def test_numbers_of_metadata_have_the_type_that_their_key_says() -> None:
+    from marey.metric import transform_tensor_metrics
+
+    torch = pytest.importorskip("torch")
+    values, tensors = transform_tensor_metrics(
+        {"flops16": 2, "bytes": torch.tensor([9.0, 10.0]), "flops": [1, 2], "other": 3}
+    )
+    assert (values, tensors) == (
+        {"flops16": 2.0, "bytes": [9, 10], "flops": [1.0, 2.0], "other": 3},
+        {},
+    )
+    assert [type(values[key]) for key in ("flops16", "other")] == [float, int]
+    elsewhere = torch.empty(1, device="meta")
+    assert transform_tensor_metrics({"bytes": elsewhere}) == ({}, {"bytes": elsewhere})
+
+
 def test_nothing_stays_in_tritons_chains() -> None:
     session = proton.start("x", hook="triton")
     assert knobs.runtime.launch_enter_hook.calls

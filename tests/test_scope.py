@@ -10,7 +10,7 @@ from typing import Any
 
 import marey as proton
 import pytest
-from conftest import Node, counts, find, metrics, recorded
+from conftest import Node, counts, find, metrics, recorded, states, walk
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -242,7 +242,9 @@ def test_decorated_functions_stay_what_they_are(session: int, decorator: Any, ne
         fails(1, b=0)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(pauses(1))
-    assert counts(recorded(session)) == ({"x": 3, "x/x": 1} if nested else {"x": 4})
+    root = recorded(session)
+    found = counts(root) if nested else states(root)
+    assert found == ({"x": 3, "x/x": 1} if nested else {"x": 4})
 
 
 def test_decorated_methods_and_recursion(session: int) -> None:
@@ -292,6 +294,14 @@ def test_states_nest_and_the_outer_one_holds_again(session: int) -> None:
     nodes = ("s", "s/outer", "s/inner", "s/by hand")
     assert [metrics(find(root, path)) for path in nodes] == [{"m": 1}, {"m": 2}, {"m": 2}, {"m": 1}]
     assert find(root, "s/outer")["marey"]["kind"] == "state"
+
+
+def test_a_state_is_a_node_only_where_something_was_recorded_in_it(session: int) -> None:
+    with proton.scope("outer"), proton.state("warm"), proton.scope("inner", {"m": 1}):
+        pass
+    root = recorded(session)
+    assert [path for path, _ in walk(root)] == ["outer", "outer/inner", "outer/inner/warm"]
+    assert states(find(root, "outer")) == {"warm": 1}
 
 
 def test_the_metadata_state_has_the_name_that_viewers_leave_out(session: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from ._names import ENV_DISABLE
 
@@ -20,3 +21,11 @@ flags = Flags()
 def is_disabled() -> bool:
     """Whether ``MAREY_DISABLE`` turns marey off."""
     return os.environ.get(ENV_DISABLE, "") not in ("", "0")
+
+
+def is_proton_disabled() -> bool:
+    """Whether Triton's switch for Proton is off: its knob, or the variable that the knob reads."""
+    proton = getattr(sys.modules.get("triton.knobs"), "proton", None)
+    if proton is not None:
+        return bool(getattr(proton, "disable", False))
+    return os.environ.get("TRITON_PROTON_DISABLE", "").lower() in ("1", "true", "yes", "on", "y")

@@ -77,6 +77,8 @@ LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
+LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
+LOSS_STUCK_THREADS: Final = "stuck_threads"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -98,6 +100,8 @@ LOSS_CAUSES: Final = (
     LOSS_RANGES_TABLE_FULL,
     LOSS_METRICS_UNFETCHED,
     LOSS_DEVICE_TIMES_MISSING,
+    LOSS_GRAPH_NODES_FULL,
+    LOSS_STUCK_THREADS,
 )
 
 # Environment variables: docs/reference/environment.md.

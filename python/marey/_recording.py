@@ -16,7 +16,7 @@ import marey
 from marey import _native, _session
 from marey._flags import flags
 from marey._names import ENV_RUN, ENV_RUN_DIR
-from marey.profile import start_for
+from marey.profile import describe_lack, start_for
 
 _STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 
@@ -53,6 +53,8 @@ def start(options: Options, *, announce: bool) -> int | None:
     flags.command_line = True
     if session is None:
         return None
+    if announce and (lack := describe_lack(options.mode)):
+        _session.say(lack)
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
     run = run_directory(options) if options.data == "trace" else None
     atexit.register(_finish, options.format, run, *announcing)

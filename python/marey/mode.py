@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TypeVar
-
-from .errors import BackendUnavailable
+from typing import Any, TypeVar
 
 __all__ = [
     "MMA",
@@ -90,7 +88,7 @@ class BaseMode:
 
 @dataclass(frozen=True)
 class PCSampling(BaseMode):
-    """Samples of the program counter of kernels; needs a GPU.
+    """Samples of the program counter of kernels, which this version does not take.
 
     Raises:
         ValueError: The interval is not positive.
@@ -109,10 +107,18 @@ class PCSampling(BaseMode):
 
 @dataclass(frozen=True)
 class PeriodicFlushing(BaseMode):
-    """Writes each phase to a file of its own as soon as it is closed."""
+    """Writes each phase to a file of its own as soon as it is closed.
+
+    Raises:
+        ValueError: There is no such format.
+    """
 
     name: str = field(default="periodic_flushing", init=False)
     format: str = "hatchet"
+
+    def __post_init__(self) -> None:
+        if self.format not in ("hatchet", "hatchet_msgpack", "chrome_trace"):
+            raise ValueError(f"Unknown output format: {self.format}")
 
     def __str__(self) -> str:
         return f"{self.name}:format={self.format}"
@@ -120,7 +126,7 @@ class PeriodicFlushing(BaseMode):
 
 @dataclass(frozen=True)
 class InstrumentationMode(BaseMode):
-    """Common settings of kernels that time themselves; needs a GPU.
+    """Common settings of kernels that time themselves, which this version does not have do so.
 
     Each setting may be given by its word.
 
@@ -194,30 +200,47 @@ class MMA(InstrumentationMode):
     name: str = field(default="mma", init=False)
 
 
-def parse_flushing(mode: str | BaseMode | None) -> str | None:
-    """The format in which phases are written when they are closed; `None` if they are not.
+_KINDS: dict[str, type[BaseMode]] = {
+    "pcsampling": PCSampling,
+    "periodic_flushing": PeriodicFlushing,
+    "default": Default,
+    "mma": MMA,
+}
+_WHOLE_NUMBERS = ("interval", "buffer_size")
+
+
+def parse(mode: str | BaseMode | None) -> BaseMode | None:
+    """Returns the mode that an object or a text names; `None` for none and for the empty text.
 
     Raises:
-        BackendUnavailable: The mode needs a GPU backend.
-        ValueError: There is no such mode, knob or format.
+        ValueError: There is no such mode or knob, or the knob's value means nothing.
     """
     if mode is None or str(mode) == "":
         return None
     name, *knobs = str(mode).split(":")
-    if name in ("pcsampling", "default", "mma"):
-        raise BackendUnavailable(
-            "auto",
-            f"use mode {name!r}",
-            None,
-            "this mode needs a GPU backend; leave it out to record the host side",
-        )
-    if name != "periodic_flushing":
+    kind = _KINDS.get(name)
+    if kind is None:
         raise ValueError(f"Unknown mode: {name}")
-    values = dict(knob.partition("=")[::2] for knob in knobs)
-    unknown = values.keys() - {"format"}
+    values: dict[str, Any] = dict(knob.partition("=")[::2] for knob in knobs)
+    unknown = values.keys() - {knob.name for knob in fields(kind) if knob.init}
     if unknown:
         raise ValueError(f"Unknown knob of mode {name}: {min(unknown)}")
-    file_format = values.get("format", "hatchet")
-    if file_format not in ("hatchet", "hatchet_msgpack", "chrome_trace"):
-        raise ValueError(f"Unknown output format: {file_format}")
-    return file_format
+    for knob in values.keys() & set(_WHOLE_NUMBERS):
+        if not values[knob].isdecimal():
+            raise ValueError(f"Knob {knob} of mode {name} is no whole number: {values[knob]}")
+        values[knob] = int(values[knob])
+    return kind(**values)
+
+
+def describe_lack(mode: BaseMode | None) -> str | None:
+    """Returns why a mode adds nothing to what is recorded; `None` if it does what it says."""
+    if isinstance(mode, PCSampling):
+        lack = "program counters are not sampled"
+    elif isinstance(mode, InstrumentationMode):
+        lack = "kernels do not time themselves"
+    else:
+        return None
+    return (
+        f"mode {mode.name!r} needs code on the GPU that this version of marey does not have: "
+        f"{lack}, and the session records as without the mode"
+    )

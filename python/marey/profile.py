@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
-from ._flags import flags, is_disabled
+from ._flags import flags, is_disabled, is_proton_disabled
+from ._warning import warn
 from .errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ def start(
         backend: Source of GPU activity. `None` takes what is there, and records the host side where
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
-            of its own as soon as it is closed. Phases of a trace are always Chrome traces.
+            of its own as soon as it is closed. Phases of a trace are always Chrome traces. Proton's
+            other modes are accepted with a warning, which says what is not recorded.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:
-        The session's number, or `None` under ``MAREY_DISABLE=1`` and under `marey run`, which has
-        started one already. If a session with this path is alive, that one is activated and
-        returned.
+        The session's number, or `None` under ``MAREY_DISABLE=1``, under `marey run`, which has
+        started one already, and where ``triton.knobs.proton.disable`` is set. If a session with
+        this path is alive, that one is activated and returned.
 
     Raises:
         BackendUnavailable: The backend was named and cannot start.
@@ -61,9 +63,14 @@ def start(
         ValueError: A word means nothing, or does not go with this kind of data.
         RuntimeError: 64 sessions are alive.
     """
-    return start_for(
+    if is_proton_disabled():
+        return None
+    session = start_for(
         "chrome_trace", name, context=context, data=data, backend=backend, mode=mode, hook=hook
     )
+    if session is not None and (lack := describe_lack(mode)):
+        warn(lack)
+    return session
 
 
 def start_for(
@@ -117,16 +124,31 @@ def start_for(
             from .triton.events import TimerWhereHeld
 
             timer = TimerWhereHeld(keeps_activities=data == "trace")
-            HookManager.register(timer, session)
+            HookManager.accompany(timer, session)
     return session
 
 
-def _flushing(mode: str | BaseMode | None) -> str | None:
+def describe_lack(mode: str | BaseMode | None) -> str | None:
+    """Returns why a mode adds nothing to what is recorded; `None` if it does what it says.
+
+    Raises:
+        ValueError: There is no such mode.
+    """
     if mode is None:
         return None
-    from .mode import parse_flushing
+    from . import mode as modes
 
-    return parse_flushing(mode)
+    return modes.describe_lack(modes.parse(mode))
+
+
+def _flushing(mode: str | BaseMode | None) -> str | None:
+    """Returns the format in which phases are written when they close; `None` if they are not."""
+    if mode is None:
+        return None
+    from .mode import PeriodicFlushing, parse
+
+    parsed = parse(mode)
+    return parsed.format if isinstance(parsed, PeriodicFlushing) else None
 
 
 def _as_hook(hook: str | Hook | None) -> Hook | None:

@@ -10,7 +10,18 @@ from . import _native
 from ._decorator import wrap
 from ._names import METADATA_STATE, METADATA_STATE_PREFIX
 
-__all__ = ["enter_state", "exit_state", "metadata_state", "state"]
+__all__ = [
+    "COMPUTE_METADATA_SCOPE_NAME",
+    "COMPUTE_METADATA_SCOPE_PREFIX",
+    "enter_state",
+    "exit_state",
+    "metadata_state",
+    "state",
+]
+
+# Proton's names for the state of kernels that only compute metadata.
+COMPUTE_METADATA_SCOPE_NAME = METADATA_STATE
+COMPUTE_METADATA_SCOPE_PREFIX = METADATA_STATE_PREFIX
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -65,5 +65,6 @@ int main(void) {
     PLACE(gpu_probe);
     PLACE(gpu_note);
     PLACE(note_environment);
+    PLACE(set_task_provider);
     return 0;
 }

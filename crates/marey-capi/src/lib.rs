@@ -101,6 +101,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     gpu_probe: gpu::probe,
     gpu_note: gpu::note,
     note_environment,
+    set_task_provider,
 });
 
 extern "C" fn note_environment() {
@@ -213,7 +214,7 @@ unsafe extern "C" fn detached_enter(
         }
     });
     guarded(std::ptr::null(), || {
-        api::enter_detached(parent, name, NodeKind::from_u8(kind))
+        api::enter_in_task(parent, name, NodeKind::from_u8(kind))
             .map_or(std::ptr::null(), Arc::into_raw)
     })
 }
@@ -258,7 +259,11 @@ unsafe extern "C" fn detached_id(scope: *const Detached) -> u64 {
     unsafe { borrow(scope) }.map_or(0, Detached::id)
 }
 
-// Python frames.
+// Tasks and Python frames.
+
+extern "C" fn set_task_provider(provider: api::TaskProvider) {
+    api::set_task_provider(provider);
+}
 
 extern "C" fn set_frame_provider(provider: api::FrameProvider) {
     api::set_frame_provider(provider);

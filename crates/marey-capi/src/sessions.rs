@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn start(
     // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
     unsafe {
         told(error, -1, || {
-            let options = ptr::present(options.as_ref(), "options")?;
+            let options = options_of(options)?;
             let name = text(options.name, options.name_len, "options.name")?;
             let session = SessionOptions {
                 name: name.into_owned(),
@@ -59,9 +59,26 @@ pub(crate) unsafe extern "C" fn start(
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
             };
-            Ok(i64::from(api::start(&session)?))
+            let is_noted = options.environment_noted != 0;
+            let start = if is_noted { api::start_as_noted } else { api::start };
+            Ok(i64::from(start(&session)?))
         })
     }
+}
+
+/// The options as they are where this was built: what a caller that is older does not have is zero.
+///
+/// # Safety
+/// `options` is null or points to as many readable bytes as it says, which are whole fields.
+unsafe fn options_of(options: *const StartOptions) -> Result<StartOptions, Failure> {
+    // SAFETY: the caller's promise; the first field is the size.
+    let size = ptr::present(unsafe { options.cast::<usize>().as_ref() }, "options")?;
+    // SAFETY: plain numbers and pointers, for which zero is a value.
+    let mut all: StartOptions = unsafe { std::mem::zeroed() };
+    let len = (*size).min(size_of::<StartOptions>());
+    // SAFETY: the caller has so many bytes, and there is room for them.
+    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut all).cast(), len) };
+    Ok(all)
 }
 
 pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {

@@ -44,6 +44,10 @@ pub enum LossCause {
     MetricUnfetched = 18,
     /// The device's library did not tell when an activity ran, or told that it ended before it began.
     DeviceTime = 19,
+    /// Too many nodes of CUDA graphs exist for the place of this one's capture to be remembered.
+    GraphNodes = 20,
+    /// A thread stayed in the middle of an event; nobody waits for it any more.
+    StuckThread = 21,
 }
 
 impl LossCause {
@@ -51,7 +55,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -72,6 +76,8 @@ impl LossCause {
         Self::Ranges,
         Self::MetricUnfetched,
         Self::DeviceTime,
+        Self::GraphNodes,
+        Self::StuckThread,
     ];
 
     /// The key under which files count it.
@@ -97,6 +103,8 @@ impl LossCause {
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
             Self::DeviceTime => "device_times_missing",
+            Self::GraphNodes => "graph_nodes_full",
+            Self::StuckThread => "stuck_threads",
         }
     }
 
@@ -135,7 +143,9 @@ impl LossCause {
                 "Events of an imported file that could not be understood; they are left out."
             }
             Self::Truncated => "Imported files that end early; what comes before is there.",
-            Self::Unsupported => "Events of an imported file that runs have no place for.",
+            Self::Unsupported => {
+                "Events of an imported file that runs have no place for, and sums that are more than their column holds."
+            }
             Self::UnmatchedActivity => {
                 "Activities of devices whose launch is not in the imported file, or was not recorded; they have no context."
             }
@@ -151,11 +161,17 @@ impl LossCause {
             Self::Ranges => {
                 "Ranges with a start and an end, as NVTX has them, that found no room among those that were open."
             }
+            Self::StuckThread => {
+                "Threads that stayed in the middle of an event for more than a second, as where a signal handler jumped out of it; what they were at, and what they record after a jump, is in no profile."
+            }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
             }
             Self::DeviceTime => {
                 "Activities of devices whose times the vendor's library did not tell, or told with the end before the start; they are counted, with no time."
+            }
+            Self::GraphNodes => {
+                "Nodes of CUDA graphs beyond the million whose place of capture is remembered; their kernels lie below the launch of the graph."
             }
         }
     }

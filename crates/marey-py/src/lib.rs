@@ -26,6 +26,7 @@ mod scope;
 mod sessions;
 mod task;
 mod text;
+mod thread;
 
 use pyo3::prelude::*;
 
@@ -41,6 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
+    module.add_function(wrap_pyfunction!(task::launches_find_tasks, module)?)?;
     module.add_function(wrap_pyfunction!(library::library_path, module)?)?;
     module.add_function(wrap_pyfunction!(nvtx::nvtx_injection, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

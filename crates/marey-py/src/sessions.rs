@@ -39,6 +39,7 @@ fn start(
     if python_context {
         frames::enable_frames(py)?;
     }
+    (table().note_environment)();
     let name = name.as_os_str().as_bytes();
     let options = StartOptions {
         size: size_of::<StartOptions>(),
@@ -48,27 +49,33 @@ fn start(
         format,
         flush_phases: u32::from(flush_phases),
         quiet_if_empty: u32::from(quiet_if_empty),
+        environment_noted: 1,
+        reserved: 0,
     };
-    // SAFETY: the options live until the call returns.
-    checked(|error| unsafe { (table().start)(&raw const options, error) })
+    let options = Shared(&raw const options);
+    py.detach(|| {
+        let options = &options;
+        // SAFETY: the options live until the call returns.
+        checked(|error| unsafe { (table().start)(options.0, error) })
+    })
 }
 
 /// Numbers of the sessions that are alive, lowest first.
 #[pyfunction]
-fn sessions() -> Vec<i64> {
+fn sessions(py: Python<'_>) -> Vec<i64> {
     const MOST: usize = 64;
     let mut alive = [0; MOST];
     // SAFETY: room for as many numbers as is said.
-    let len = unsafe { (table().sessions)(alive.as_mut_ptr(), alive.len()) };
+    let len = py.detach(|| unsafe { (table().sessions)(alive.as_mut_ptr(), alive.len()) });
     alive.into_iter().take(len).collect()
 }
 
 /// Lets a session, or all of them, record.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
-fn activate(session: Option<i64>) -> PyResult<()> {
+fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     // SAFETY: plain numbers and our buffer.
-    checked(|error| unsafe { (table().activate)(session.unwrap_or(ALL), error) })?;
+    py.detach(|| checked(|error| unsafe { (table().activate)(session.unwrap_or(ALL), error) }))?;
     Ok(())
 }
 
@@ -87,7 +94,7 @@ fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
     (table().note_environment)(); // the rank may be known by now
     let mut paths: Vec<OsString> = Vec::new();
-    let context = Pointer((&raw mut paths).cast());
+    let context = Shared((&raw mut paths).cast());
     py.detach(|| {
         let context = &context;
         checked(|error| {
@@ -108,12 +115,12 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
 }
 
 /// A pointer that goes with a call into a closure which runs on the same thread.
-struct Pointer(*mut c_void);
+struct Shared<P>(P);
 
 // SAFETY: see above; nothing else has it meanwhile.
-unsafe impl Send for Pointer {}
+unsafe impl<P> Send for Shared<P> {}
 // SAFETY: as above.
-unsafe impl Sync for Pointer {}
+unsafe impl<P> Sync for Shared<P> {}
 
 unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usize) {
     // SAFETY: `finalize` passes its list, and the library `len` readable bytes.
@@ -142,7 +149,7 @@ fn get_data<'py>(
     output_format: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut document: Vec<u8> = Vec::new();
-    let context = Pointer((&raw mut document).cast());
+    let context = Shared((&raw mut document).cast());
     py.detach(|| {
         let context = &context;
         checked(|error| {
@@ -193,29 +200,33 @@ fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
         return Ok(None);
     }
     // SAFETY: as above.
-    let is_python = checked(|error| unsafe { (table().context)(session, error) })? == 1;
+    let context = || checked(|error| unsafe { (table().context)(session, error) });
+    let is_python = py.detach(context)? == 1;
     if is_python {
         return Ok(Some(i64::from(frames::stack_depth(py)?)));
     }
     // SAFETY: as above.
-    checked(|error| unsafe { (table().depth)(session, error) }).map(Some)
+    py.detach(|| checked(|error| unsafe { (table().depth)(session, error) })).map(Some)
 }
 
 /// The run directory that a session's events are in, or `None` if it keeps none.
 #[pyfunction]
-fn run_dir(session: i64) -> PyResult<Option<OsString>> {
+fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
     let mut paths: Vec<OsString> = Vec::new();
-    let context = (&raw mut paths).cast();
-    // SAFETY: the list lives until the call returns; `push_path` takes the list.
-    checked(|error| unsafe { (table().run_dir)(session, Some(push_path), context, error) })?;
+    let context = Shared((&raw mut paths).cast());
+    py.detach(|| {
+        let context = &context;
+        // SAFETY: the list lives until the call returns; `push_path` takes the list.
+        checked(|error| unsafe { (table().run_dir)(session, Some(push_path), context.0, error) })
+    })?;
     Ok(paths.pop())
 }
 
 /// Writes no file for a session if it records nothing.
 #[pyfunction]
-fn set_quiet_if_empty(session: i64) -> PyResult<()> {
+fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
     // SAFETY: as above.
-    checked(|error| unsafe { (table().set_quiet_if_empty)(session, error) })?;
+    py.detach(|| checked(|error| unsafe { (table().set_quiet_if_empty)(session, error) }))?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::local;
 use crate::losses;
 use crate::os;
 use crate::output::{Meta, Process};
-use crate::registry;
+use crate::registry::{self, Activity};
 use crate::session::Session;
 use marey_model::profile::Overhead;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,10 +46,19 @@ pub(crate) fn elapsed_nanos(since_ticks: u64) -> u64 {
 
 /// What recording cost so far, with the time that was spent on writing it.
 pub(crate) fn overhead(flushing_nanos: u64) -> Overhead {
-    let events = registry::events();
-    let scope_nanos = SCOPE_PICOS.load(Ordering::Relaxed) as f64 / 1000.0;
-    let recording_nanos = (events as f64 * scope_nanos / 2.0) as u64;
-    Overhead { events, scope_nanos, recording_nanos, flushing_nanos }
+    let measured_nanos = SCOPE_PICOS.load(Ordering::Relaxed) as f64 / 1000.0;
+    let activity = registry::activity();
+    let (scope_nanos, recording_nanos) = estimate(&activity, measured_nanos);
+    Overhead { events: activity.events, scope_nanos, recording_nanos, flushing_nanos }
+}
+
+/// What a scope costs and what all events cost. No thread spends more time on its events than it lives: a
+/// machine that was busy while a scope was measured must not make that more than it can be.
+fn estimate(activity: &Activity, measured_nanos: f64) -> (f64, u64) {
+    let scopes = activity.events as f64 / 2.0;
+    let longest_nanos = clock::nanos(activity.ticks) as f64;
+    let scope_nanos = measured_nanos.min(longest_nanos / scopes.max(1.0));
+    (scope_nanos, (scopes * scope_nanos) as u64)
 }
 
 /// What a session's documents say about themselves; `complete` once the session is over.
@@ -68,5 +77,22 @@ pub(crate) fn meta(session: &Session, complete: bool) -> Meta {
         overhead: overhead(FLUSHING_NANOS.load(Ordering::Relaxed)),
         losses,
         notes: device::notes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_takes_no_more_than_the_time_of_the_threads() {
+        // Of a minute and a quarter, in a tight loop.
+        let ticks = (75e9 / clock::nanos(1 << 40) as f64 * (1_u64 << 40) as f64) as u64;
+        let activity = Activity { events: 1_188_000_000, ticks };
+        let (scope_nanos, recording_nanos) = estimate(&activity, 242.0);
+        assert!((120.0..130.0).contains(&scope_nanos), "{scope_nanos}");
+        assert!((74_000_000_000..75_010_000_000).contains(&recording_nanos), "{recording_nanos}");
+        let (scope_nanos, recording_nanos) = estimate(&activity, 75.0);
+        assert_eq!((scope_nanos.to_bits(), recording_nanos), (75_f64.to_bits(), 44_550_000_000));
     }
 }

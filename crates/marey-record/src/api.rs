@@ -17,6 +17,7 @@ use crate::{clock, fork, recorder, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
+use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -143,7 +144,9 @@ pub fn exit_operator(name: u32) -> u64 {
 pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.launch_enter(correlation, call, kind, leaf));
+        event_in_task(|local, task| {
+            local.launch_enter(correlation, call, kind, leaf, task);
+        });
     }
 }
 
@@ -160,7 +163,9 @@ pub fn launch_exit(correlation: u32, has_launched: bool) {
 pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.call_enter(interface, correlation, call, leaf));
+        event_in_task(|local, task| {
+            local.call_enter(interface, correlation, call, leaf, task);
+        });
     }
 }
 
@@ -232,6 +237,18 @@ pub fn enter_detached(
     Detached::enter(parent, name, kind, python_leaf())
 }
 
+/// The same for a scope of the task that this thread runs: PyTorch's threads that run backward for it stand
+/// there, too.
+pub fn enter_in_task(
+    parent: Option<Arc<Detached>>,
+    name: u32,
+    kind: NodeKind,
+) -> Option<Arc<Detached>> {
+    let scope = enter_detached(parent, name, kind)?;
+    scope.stand();
+    Some(scope)
+}
+
 /// The innermost scope of this thread, as a detached one that was left: values that are known only later
 /// can be added to it, in the sessions that record now.
 pub fn here() -> Option<Arc<Detached>> {
@@ -294,6 +311,46 @@ pub fn in_library<T>(call: impl FnOnce() -> T) -> T {
     fork::in_library(call)
 }
 
+// Tasks.
+
+/// Tells `receive` the innermost scope of the task that the calling thread runs, null where it runs none:
+/// once, before it returns, and with `receiver`. Threads that do not hold the GIL call it too.
+pub type TaskProvider = extern "C" fn(receive: TaskReceiver, receiver: *mut c_void);
+
+/// Receives a scope, which stays until this returns.
+pub type TaskReceiver = unsafe extern "C" fn(receiver: *mut c_void, scope: *const Detached);
+
+static TASK_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Registers the function that knows of tasks. It is called on threads that launch, outside of events.
+pub fn set_task_provider(provider: TaskProvider) {
+    TASK_PROVIDER.store(provider as *mut (), Ordering::Release);
+}
+
+/// Runs an event in the innermost scope of the task that the calling thread runs, if it runs one.
+#[inline(always)]
+fn event_in_task(mut run: impl FnMut(&mut local::Local, Option<&Detached>)) {
+    let provider = TASK_PROVIDER.load(Ordering::Acquire);
+    if provider.is_null() {
+        local::event(|local| run(local, None));
+    } else {
+        ask_task_provider(provider, &mut |task| local::event(|local| run(local, task)));
+    }
+}
+
+#[inline(never)]
+#[expect(unsafe_code, reason = "an atomic cannot hold a function pointer, and the function is C's")]
+fn ask_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detached>)) {
+    unsafe extern "C" fn receive(receiver: *mut c_void, scope: *const Detached) {
+        // SAFETY: the receiver is `run`, below, which nobody else uses meanwhile; the scope is null or stays
+        // until we return, as `TaskReceiver` says.
+        unsafe { (*receiver.cast::<&mut dyn FnMut(Option<&Detached>)>())(scope.as_ref()) };
+    }
+    // SAFETY: only `set_task_provider` stores here, and it stores a `TaskProvider`.
+    let provider = unsafe { std::mem::transmute::<*mut (), TaskProvider>(provider) };
+    provider(receive, (&raw mut run).cast());
+}
+
 // Python frames.
 
 /// Returns the node of the innermost Python frame of the calling thread. Threads that do not hold the
@@ -343,6 +400,12 @@ pub fn frame_child(parent: u32, name: u32) -> u32 {
 
 /// Starts a session, active at once; a live one with the same path is activated and returned.
 pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
+    environment::note();
+    start_as_noted(options)
+}
+
+/// The same with the environment as it was noted last.
+pub fn start_as_noted(options: &SessionOptions) -> Result<SessionId, Error> {
     recorder::start(options)
 }
 

@@ -37,6 +37,11 @@ impl Bell {
         self.0.swap(0, Ordering::SeqCst)
     }
 
+    /// Takes back a call that nobody has heard yet.
+    pub(crate) fn withdraw(&self, call: u32) {
+        self.0.fetch_and(!call, Ordering::SeqCst);
+    }
+
     #[expect(unsafe_code, reason = "futex(2) has no wrapper in std that a signal handler may use")]
     fn wake(&self) {
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

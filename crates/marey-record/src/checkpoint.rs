@@ -1,14 +1,18 @@
 //! The background thread that writes checkpoints, so that a SIGKILL loses at most one interval, and that
 //! ends a process that SIGTERM would end, after the files are written.
 
+use crate::account;
+use crate::clock;
+use crate::device;
 use crate::environment;
 use crate::local;
+use crate::lock;
 use crate::progress;
 use crate::recorder;
 use crate::worker::{STOP, Worker};
 use marey_model::env;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
@@ -28,20 +32,36 @@ pub(crate) fn ensure_running() {
 
 fn run() {
     let interval = interval();
-    let mut next = interval.map(|interval| Instant::now() + interval);
+    // A thread that a fork has stopped goes on in its interval.
+    if LAST_TICKS.load(Ordering::Relaxed) == 0 {
+        rest();
+    }
     loop {
-        let calls = WORKER.wait(next.map(|at| at.saturating_duration_since(Instant::now())));
+        let left = interval.map(|interval| interval.saturating_sub(rested()));
+        let calls = WORKER.wait(left);
         if calls & TERM != 0 {
             end_by_sigterm();
         }
         if calls & STOP != 0 {
             return;
         }
-        if next.is_some_and(|at| at <= Instant::now()) {
-            recorder::write_tree_checkpoints();
-            next = interval.map(|interval| Instant::now() + interval);
+        let is_due = interval.is_some_and(|interval| rested() >= interval);
+        if is_due && recorder::write_tree_checkpoints(|| !WORKER.is_asked_to_end()) {
+            rest();
         }
     }
+}
+
+/// When all checkpoints were written last, on the recorder's clock; 0 for never.
+static LAST_TICKS: AtomicU64 = AtomicU64::new(0);
+
+fn rest() {
+    LAST_TICKS.store(clock::ticks(), Ordering::Relaxed);
+}
+
+/// Time since all checkpoints were written.
+fn rested() -> Duration {
+    Duration::from_nanos(account::elapsed_nanos(LAST_TICKS.load(Ordering::Relaxed)))
 }
 
 /// Time between checkpoints; `None` where there shall be none.
@@ -80,37 +100,28 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
     if !TERMINATED.swap(true, Ordering::SeqCst) {
         WORKER.call(TERM);
     }
-    // Whoever writes the files waits for the event that this thread may be in, and for the files that
-    // it may be writing.
-    if !local::is_in_event() && !progress::is_writer() {
-        wait_while(|| true);
+    // Whoever writes the files waits for the event that this thread may be in, for the files that it may
+    // be writing, and for the locks that it may hold.
+    if !local::is_in_event() && !lock::is_awaited() {
+        progress::wait_while(|| true);
         die_by_sigterm();
     }
 }
 
-/// Waits as long as this holds and files grow; gives up a while after they have grown last, in case the
-/// signal came while a thread held a lock that writing needs, such as the allocator's.
-#[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
-fn wait_while(holds: fn() -> bool) {
-    const STEPS: u32 = 100;
-    const STEP_MILLIS: i32 = 50;
-    let (mut bytes, mut idle_steps) = (progress::bytes(), 0);
-    while idle_steps < STEPS && holds() {
-        // SAFETY: no descriptors, so nothing is read or written.
-        unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
-        let has_grown = progress::bytes() != bytes;
-        bytes = progress::bytes();
-        idle_steps = if has_grown { 0 } else { idle_steps + 1 };
-    }
+/// In the child of a fork, which is not the process that was told to end.
+pub(crate) fn begin_child() {
+    TERMINATED.store(false, Ordering::SeqCst);
+    LAST_TICKS.store(0, Ordering::Relaxed);
 }
 
 /// Writes every session's files, then lets the signal do what it would have done.
 fn end_by_sigterm() {
+    device::process_ends();
     for id in recorder::alive() {
         // There is nobody left to tell.
         drop(recorder::finalize(id, None));
     }
-    wait_while(progress::has_writers);
+    progress::wait_for_writers();
     die_by_sigterm();
 }
 

@@ -81,6 +81,8 @@ struct Metric {
     value: AtomicU64,
     /// Elements, for vectors.
     len: AtomicU32,
+    /// Elements that the metric has room for, from the first one on.
+    room: AtomicU32,
     /// Next metric of the node, plus one.
     next: AtomicU32,
 }
@@ -227,7 +229,7 @@ impl Column {
         }
     }
 
-    /// Stores a value. A vector that keeps its length keeps its place.
+    /// Stores a value. A vector that is no longer than one before it keeps the place of that one.
     fn store(&self, metric: &Metric, value: &MetricValue) {
         let bits = match value {
             MetricValue::Int(value) => value.cast_unsigned(),
@@ -246,13 +248,15 @@ impl Column {
 
     fn place(&self, metric: &Metric, bits: impl ExactSizeIterator<Item = u64>) -> u64 {
         let len = bits.len() as u32;
-        let held = metric.len.load(Ordering::Relaxed);
-        let is_held = metric.tag.load(Ordering::Relaxed) != 0 && held == len;
-        let first = if is_held {
+        let held_room = metric.room.load(Ordering::Relaxed);
+        let first = if len <= held_room {
             metric.value.load(Ordering::Relaxed) as u32
         } else {
             let first = self.elements_len.load(Ordering::Relaxed);
-            self.elements_len.store(first + len, Ordering::Relaxed);
+            // One that grows by and by leaves no more behind than it has in the end.
+            let room = len.max(held_room.saturating_mul(2));
+            self.elements_len.store(first.saturating_add(room), Ordering::Relaxed);
+            metric.room.store(room, Ordering::Relaxed);
             first
         };
         for (position, bits) in (first..).zip(bits) {
@@ -396,5 +400,23 @@ mod tests {
         assert_eq!(data.metrics, expected);
         assert_eq!(column.elements_len.load(Ordering::Relaxed), 2);
         assert!(column.add_metric(9, number, &name, &MetricValue::Int(1)).is_err());
+    }
+
+    #[test]
+    fn a_vector_whose_length_changes_takes_no_new_place_each_time() {
+        const LONGEST: usize = 40;
+        let column = Column::default();
+        let number = names::intern_metric("column::x (pty)").unwrap();
+        let name = names::metric(number).unwrap();
+        let mut set = |len: usize| {
+            let value = MetricValue::Ints((0..).take(len).collect());
+            column.add_metric(9, number, &name, &value).unwrap();
+            assert_eq!(column.copy(9).metrics, [(number, value)]);
+            column.elements_len.load(Ordering::Relaxed) as usize
+        };
+        let grown = (0..=LONGEST).map(&mut set).last().unwrap();
+        assert!(grown <= 4 * LONGEST, "{grown} elements for {LONGEST}");
+        let changing = (0..1000).map(|at| set([3, 0, LONGEST, 17, 1][at % 5])).last();
+        assert_eq!(changing, Some(grown));
     }
 }

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::control::CONTROL;
 use crate::local::{self, Entry, Local, Place};
 use crate::thread::ThreadTree;
-use crate::tree::PYTHON_ROOT;
+use crate::tree::SHADOW_ROOT;
 use marey_model::context::NodeKind;
 use marey_model::metric::{MetricError, MetricValue};
 use std::sync::Arc;
@@ -107,11 +107,37 @@ impl Detached {
     /// it where scopes that were left have piled up. A callback that schedules itself again would
     /// otherwise nest deeper and deeper, for ever.
     fn adopter(self: Arc<Self>) -> Option<Arc<Self>> {
+        if self.is_past() { self.parent.clone() } else { Some(self) }
+    }
+
+    fn is_past(&self) -> bool {
         const MOST_LEFT_ABOVE: u32 = 8;
-        if self.is_left() && self.left_above >= MOST_LEFT_ABOVE {
-            return self.parent.clone();
+        self.is_left() && self.left_above >= MOST_LEFT_ABOVE
+    }
+
+    /// Returns the scope to which a launch inside this one belongs, as [`Detached::adopter`] does; `None` for
+    /// one of a recording that is over.
+    #[inline]
+    pub(crate) fn in_force(&self) -> Option<&Self> {
+        if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+            return None;
         }
-        Some(self)
+        if self.is_past() { self.parent.as_deref() } else { Some(self) }
+    }
+
+    /// The calling thread runs the task whose innermost scope this is, as it does when the task has entered
+    /// the scope: PyTorch's threads that run backward for it stand there, too.
+    pub fn stand(&self) {
+        local::event(|local| {
+            if self.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
+                let place = self.place_in(local);
+                local.stand_in_task(place.shadow);
+            }
+        });
+    }
+
+    pub(crate) fn start_ticks(&self) -> u64 {
+        self.start_ticks
     }
 
     /// The scope's id.
@@ -130,7 +156,9 @@ impl Detached {
             return;
         }
         local::event(|local| {
-            if self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
+            // What was entered before a fork the parent records.
+            let is_foreign = self.origin.is_of_parent();
+            if is_foreign || self.epoch != CONTROL.epoch.load(Ordering::Relaxed) {
                 return;
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
@@ -138,6 +166,9 @@ impl Detached {
             let entry = Entry::new(place, self.sessions, self.start_ticks..now, child_nanos);
             local.record(&entry);
             let nanos = entry.nanos;
+            if local.tree.task.node() == place.shadow {
+                local.stand_in_task(self.parent_node_in(&local.tree));
+            }
             match &self.parent {
                 Some(parent) => {
                     parent.child_nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -172,26 +203,22 @@ impl Detached {
         })
     }
 
+    /// The node of the scope around it, if that is of this tree; else none, which is the root.
+    fn parent_node_in(&self, tree: &Arc<ThreadTree>) -> u32 {
+        let parent = self.parent.as_ref().filter(|parent| Arc::ptr_eq(&parent.origin, tree));
+        parent.map_or(SHADOW_ROOT, |parent| parent.place.shadow)
+    }
+
     /// Where the scope is in the caller's tree; its path is made there if need be.
-    fn place_in(&self, local: &mut Local) -> Place {
+    #[inline]
+    pub(crate) fn place_in(&self, local: &mut Local) -> Place {
         if Arc::ptr_eq(&self.origin, &local.tree) {
             return self.place;
         }
         let Place { shadow, python } = self.place;
-        Place { shadow: self.copy_path(shadow, local), python: self.copy_path(python, local) }
-    }
-
-    fn copy_path(&self, node: u32, local: &mut Local) -> u32 {
-        let mut path = Vec::new();
-        let mut at = node;
-        while at > PYTHON_ROOT
-            && let Some(node) = self.origin.nodes.get(at)
-        {
-            path.push(node);
-            at = node.parent();
-        }
-        path.into_iter()
-            .rev()
-            .fold(at, |parent, node| local.child(parent, node.name(), node.kind(), node.sessions()))
+        local.foreign_place(self.id, |local| Place {
+            shadow: local.copy_path(&self.origin, shadow),
+            python: local.copy_path(&self.origin, python),
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! background thread that did would take the program with it, so none does: what anybody here wants is
 //! copied on a thread of the program that is about to begin or end something.
 
-use crate::registry::lock;
+use crate::lock::lock;
 use marey_model::{env, rank};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

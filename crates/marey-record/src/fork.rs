@@ -3,9 +3,10 @@
 use crate::checkpoint;
 use crate::device;
 use crate::environment;
+use crate::lock::{lock, try_lock};
 use crate::names;
+use crate::progress;
 use crate::recorder;
-use crate::registry::{lock, try_lock};
 use crate::trace;
 use crate::worker::{self, Worker};
 use std::any::Any;
@@ -13,9 +14,14 @@ use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 
 /// The threads that are gone while the process forks.
 const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
+
+/// A fork waits so long for the background threads to end. Who counts the process's threads after it, as
+/// CPython does, sees them only where a disk is slower than this.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Threads of sources, which are gone meanwhile too. A child has none until it asks for them.
 static SOURCES: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
@@ -95,9 +101,10 @@ extern "C" fn before() {
     if is_of_library() || HELD.with(|slot| slot.borrow().is_some()) {
         return;
     }
+    let deadline = Instant::now() + PATIENCE;
     let held = loop {
-        pause_workers();
-        if let Some(held) = try_hold() {
+        pause_workers(deadline);
+        if let Some(held) = try_hold(Instant::now() >= deadline) {
             break held;
         }
     };
@@ -118,21 +125,24 @@ pub(crate) fn in_library<T>(call: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Stops the background threads, which need our locks to end.
-fn pause_workers() {
+/// Stops the background threads, which need our locks to end. One that writes to a slow disk is left
+/// behind at the deadline: it holds no lock then that a child needs.
+fn pause_workers(deadline: Instant) {
     let sources = lock(&SOURCES).clone();
-    sources.into_iter().chain(WORKERS).for_each(Worker::pause);
+    sources.into_iter().chain(WORKERS).for_each(|worker| worker.pause(deadline));
 }
 
 /// Takes all our locks, in the order in which others take them: sessions, what devices' sources hold, the
 /// rest. Those around the background threads are held while a thread ends that needs the others, so
-/// nobody may wait for them here: without them, or with a thread that has begun again, there is nothing.
-fn try_hold() -> Option<Box<dyn Any>> {
+/// nobody may wait for them here: without them, or with a thread that has begun again, there is nothing
+/// unless `workers_may_run`.
+fn try_hold(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::hold_sessions();
     let source = device::hold_source();
     let held = (recorder::hold(), names::hold(), environment::hold());
     let sources = try_lock(&SOURCES)?;
-    let threads = sources.iter().copied().chain(WORKERS).map(Worker::try_hold);
+    let workers = sources.iter().copied().chain(WORKERS);
+    let threads = workers.map(|worker| worker.try_hold(workers_may_run));
     let threads: Vec<_> = threads.collect::<Option<_>>()?;
     Some(Box::new((threads, sources, held, source, sessions)))
 }
@@ -158,18 +168,22 @@ extern "C" fn after_in_child() {
         source.forget();
         source.stay_away();
     }
+    checkpoint::begin_child();
     device::begin_child_source();
     recorder::begin_child();
     restart_workers();
 }
 
 extern "C" fn at_exit() {
+    device::process_ends();
     for id in recorder::alive() {
         if let Err(error) = recorder::finalize(id, None) {
             // The process is over, and standard error may be too.
             drop(writeln!(std::io::stderr(), "marey: error: {error}"));
         }
     }
+    // A daemon thread of Python may be in the middle of it.
+    progress::wait_for_writers();
     // What a session could not end must not call a library that has ended.
     device::stop();
     for worker in WORKERS {

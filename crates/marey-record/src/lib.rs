@@ -59,6 +59,8 @@ mod fork;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
+mod lock;
+#[cfg(not(loom))]
 mod losses;
 #[cfg(not(loom))]
 mod merged;

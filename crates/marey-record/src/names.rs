@@ -2,10 +2,11 @@
 //!
 //! A hot path never comes here: faces keep the number of a name beside the name.
 
+use crate::lock::{read, write};
 use crate::losses;
 use marey_model::{loss::LossCause, metric::MetricName};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, RwLock};
 
 /// What stands for a name that was not kept.
 pub(crate) const LOST_NAME: &str = "<lost>";
@@ -65,7 +66,7 @@ pub(crate) fn intern(name: &str) -> u32 {
 
 /// The name of a number.
 pub(crate) fn name(number: u32) -> Arc<str> {
-    let table = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    let table = read(&NAMES);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn intern_text(text: &str) -> u32 {
 
 /// The text of a number.
 pub(crate) fn text(number: u32) -> Arc<str> {
-    let table = TEXTS.read().unwrap_or_else(PoisonError::into_inner);
+    let table = read(&TEXTS);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
@@ -90,13 +91,13 @@ pub(crate) fn intern_metric(name: &str) -> Option<u32> {
 
 /// The metric of a number.
 pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
-    let table = METRICS.read().unwrap_or_else(PoisonError::into_inner);
+    let table = read(&METRICS);
     table.values.get(number as usize).map(|metric| Arc::clone(&metric.name))
 }
 
 /// The name of a metric's number, as its user writes it.
 pub(crate) fn metric_text(number: u32) -> Arc<str> {
-    let table = METRICS.read().unwrap_or_else(PoisonError::into_inner);
+    let table = read(&METRICS);
     let text = table.values.get(number as usize).map(|metric| Arc::clone(&metric.text));
     text.unwrap_or_else(|| Arc::from(LOST_NAME))
 }
@@ -107,10 +108,10 @@ fn number_in<T: Clone>(
     make: impl Fn(&str) -> T,
 ) -> Option<u32> {
     let known = |table: &Table<T>| table.numbers.get(name).copied();
-    if let Some(number) = known(&table.read().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(number) = known(&read(table)) {
         return Some(number);
     }
-    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = write(table);
     if let Some(number) = known(&table) {
         return Some(number);
     }
@@ -124,11 +125,7 @@ fn number_in<T: Clone>(
 /// Keeps the tables still while the process forks: the child must not find a lock held by a thread
 /// that it does not have.
 pub(crate) fn hold() -> impl Sized {
-    (
-        NAMES.write().unwrap_or_else(PoisonError::into_inner),
-        TEXTS.write().unwrap_or_else(PoisonError::into_inner),
-        METRICS.write().unwrap_or_else(PoisonError::into_inner),
-    )
+    (write(&NAMES), write(&TEXTS), write(&METRICS))
 }
 
 #[cfg(test)]

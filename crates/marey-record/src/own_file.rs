@@ -38,9 +38,14 @@ impl OwnFile {
         Ok((self.file.insert(again), about))
     }
 
-    /// Whether the file still has its name.
+    /// Whether a path names the file.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|about| identity(&about) == self.identity)
+    }
+
+    /// Whether the file still has the name that it was opened by.
     pub(crate) fn is_at_its_path(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|about| identity(&about) == self.identity)
+        self.is_at(&self.path)
     }
 
     fn about_ours(&self) -> Option<Metadata> {

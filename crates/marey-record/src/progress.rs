@@ -1,6 +1,6 @@
 //! How far the writing of files has come, as a signal handler may ask.
 
-use std::cell::Cell;
+use crate::lock::Awaited;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,41 +9,43 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Threads that write files.
 static WRITERS: AtomicU32 = AtomicU32::new(0);
 
-thread_local! {
-    static WRITES: Cell<bool> = const { Cell::new(false) };
-}
-
 /// The calling thread writes files as long as this lives.
-pub(crate) struct Writing(());
+pub(crate) struct Writing(Awaited);
 
 impl Writing {
     pub(crate) fn begin() -> Self {
         WRITERS.fetch_add(1, Ordering::SeqCst);
-        WRITES.set(true);
-        Self(())
+        Self(Awaited::begin())
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        WRITES.set(false);
         WRITERS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Whether the calling thread writes files; async-signal-safe.
-pub(crate) fn is_writer() -> bool {
-    WRITES.get()
+/// Waits until no thread writes files, as long as files grow.
+pub(crate) fn wait_for_writers() {
+    wait_while(|| WRITERS.load(Ordering::SeqCst) != 0);
 }
 
-/// Whether any thread writes files; async-signal-safe.
-pub(crate) fn has_writers() -> bool {
-    WRITERS.load(Ordering::SeqCst) != 0
-}
-
-/// A number that grows while files are written; async-signal-safe.
-pub(crate) fn bytes() -> u64 {
-    BYTES.load(Ordering::Relaxed)
+/// Waits as long as this holds and files grow; gives up a while after they have grown last, in case a
+/// thread that writes cannot go on: a signal may have come while another held the allocator's lock, or
+/// the disk may be gone. Async-signal-safe if `holds` is.
+#[expect(unsafe_code, reason = "poll(2) is the sleep that a signal handler may call")]
+pub(crate) fn wait_while(holds: fn() -> bool) {
+    const STEPS: u32 = 100;
+    const STEP_MILLIS: i32 = 50;
+    let bytes = || BYTES.load(Ordering::Relaxed);
+    let (mut seen, mut idle_steps) = (bytes(), 0);
+    while idle_steps < STEPS && holds() {
+        // SAFETY: no descriptors, so nothing is read or written.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, STEP_MILLIS) };
+        let has_grown = bytes() != seen;
+        seen = bytes();
+        idle_steps = if has_grown { 0 } else { idle_steps + 1 };
+    }
 }
 
 /// In the child of a fork, whose one thread writes nothing.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A box that one thread, the owner, makes once and takes away when it needs it no more.
+/// A box that one thread, the owner, makes when it needs it, and that is taken away when it does not.
 #[derive(Debug)]
 pub(crate) struct Published<T>(AtomicPtr<T>);
 
@@ -22,15 +22,15 @@ impl<T> Published<T> {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Puts a value there. Only the owner may call this, and once.
+    /// Puts a value there. Only the owner may call this, where there is none.
     #[cold]
     pub(crate) fn make(&self, value: T) -> Option<&T> {
         self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
         self.get()
     }
 
-    /// Takes the value away. The owner's call, or that of somebody who holds the lock when the owner
-    /// is over.
+    /// Takes the value away. The owner's call, or that of somebody who holds the lock when the owner is
+    /// over, or cannot be using the value.
     #[expect(unsafe_code, reason = "takes back the box that `make` gave away")]
     pub(crate) fn take(&self) -> Option<Box<T>> {
         let pointer = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);

@@ -10,14 +10,16 @@ use crate::device::{self, Flush};
 use crate::environment;
 use crate::error::Error;
 use crate::local;
+use crate::lock::lock;
 use crate::losses;
 use crate::merged::MergedTree;
-use crate::output::{Contents, Document, Format, TracePart};
+use crate::output::{Contents, Document, Format};
 use crate::progress::{self, Writing};
-use crate::registry::{self, lock};
+use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
-use crate::{account, checkpoint, fork, trace, writing};
+use crate::writing::{self, Work};
+use crate::{account, checkpoint, fork, trace};
 use marey_model::context::ContextSource;
 use marey_model::env;
 use marey_model::spool::SessionEvent;
@@ -87,7 +89,6 @@ pub(crate) fn try_fold_ended() {
 
 /// Starts a session, active at once. A live session with the same path is activated and returned.
 pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
-    environment::note();
     clock::calibrate();
     fork::install();
     let base = session::base_for(&options.name, account::rank());
@@ -117,6 +118,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         outputs: Arc::default(),
         playback: None,
         recorded: None,
+        has_flushed: false,
     };
     if session.is_trace() {
         trace::begin(&session)?;
@@ -199,32 +201,16 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
             .into_iter()
             .collect());
     }
-    if session.options.flush_phases {
-        session.closed.retain(|_, phase| !phase.is_written);
-    }
     account::add_flushing_since(began);
-    let meta = account::meta(&session, true);
-    let mut playback = session.playback.take();
-    let outputs = Arc::clone(&session.outputs);
-    let mut outputs = lock(&outputs);
-    outputs.closed = true;
-    let mut paths = Vec::new();
-    for (phase, closed) in &session.closed {
-        let is_quiet = session.options.quiet_if_empty && closed.tree.is_empty();
-        if is_quiet {
-            continue;
-        }
-        let document = Document { tree: &closed.tree, meta: &meta };
-        let trace = playback.as_mut().zip(recorded.as_ref()).map(|(playback, recorded)| {
-            TracePart { playback, bytes: closed.part.clone(), extent: recorded.extent }
-        });
-        let mut contents = writing::contents(format, document, trace)?;
-        let written = writing::write(&mut outputs, &session.base_of(*phase), &mut contents);
+    let written = Work::of_ended(&mut session, format).write();
+    if let Err(error) = written.result {
         // What could not be written is still there.
-        let keep = |_: &Error| recorded.iter().for_each(|recorded| recorded.file.keep());
-        paths.extend(written.inspect_err(keep)?);
+        if let Some(recorded) = recorded {
+            recorded.file.keep();
+        }
+        return Err(error);
     }
-    Ok(paths)
+    Ok(written.paths)
 }
 
 /// Ends a session without writing anything.
@@ -274,7 +260,7 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     let is_played = format == Some(Format::ChromeTrace);
     let playback = match (session.playback.take(), &recorded) {
         (None, Ok(Some((recorded, _)))) if is_played => {
-            writing::playback(&session, recorded).map(Some)
+            writing::playback(session.slot, recorded).map(Some)
         }
         (playback, _) => Ok(playback),
     };
@@ -282,6 +268,9 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
         trace::forget(&session);
     }
     CONTROL.forget(slot);
+    if session.is_trace() && !trace::is_on() {
+        free_logs();
+    }
     if sessions.alive.is_empty() {
         device::stop();
     }
@@ -298,6 +287,15 @@ fn end(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
     }
     session.playback = playback?;
     Ok(session)
+}
+
+/// Frees the threads' logs after the last session that wanted them, if one can be sure that nobody writes to
+/// them. The sessions are locked, so none begins meanwhile.
+fn free_logs() {
+    let threads = registry::running();
+    if registry::wait_outside_events(&threads) {
+        trace::free_logs(&threads);
+    }
 }
 
 // Phases.
@@ -325,9 +323,24 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
             // A tree goes to its file with everything that was launched in its phase.
             device::flush(Flush::Finished);
         }
-        writing::write_closed_phases(lock(&SESSIONS).get(id)?)?;
+        let mut sessions = lock(&SESSIONS);
+        let session = sessions.get(id)?;
+        let is_run = session.options.format == Format::Run;
+        let work = if is_run { None } else { Some(Work::of_closed_phases(session)?) };
+        drop(sessions);
+        work.map_or(Ok(()), |work| write(id, work))?;
     }
     Ok(next)
+}
+
+/// Writes what was gathered, which nobody else is kept from anything by.
+fn write(id: SessionId, mut work: Work) -> Result<(), Error> {
+    let written = work.write();
+    if let Some(session) = lock(&SESSIONS).alive.get_mut(&id) {
+        written.phases.iter().for_each(|&phase| session.phase_is_written(phase));
+        session.playback = session.playback.take().or(work.playback);
+    }
+    written.result
 }
 
 /// Closes the session's phase and opens one of this number.
@@ -357,7 +370,7 @@ fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bo
     let mut tree = std::mem::take(&mut session.ended_threads);
     for (thread, column) in threads.iter().zip(columns) {
         tree.absorb_taken(thread, view, column.as_deref(), with_open);
-        if !is_sure {
+        if !is_sure || thread.is_stuck() {
             leak(column);
         }
     }
@@ -365,7 +378,8 @@ fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bo
     session.closed.insert(session.phase, phase);
 }
 
-/// Keeps a column forever: a thread may still write to it where the kernel has no `membarrier`.
+/// Keeps a column forever: a thread may still write to it, which is stuck in an event, or which nobody can
+/// be sure of where the kernel has no `membarrier`.
 #[expect(clippy::mem_forget, reason = "freeing it would not be safe there")]
 fn leak<T>(column: T) {
     std::mem::forget(column);
@@ -463,63 +477,57 @@ pub(crate) fn set_quiet_if_empty(id: SessionId) -> Result<(), Error> {
 
 /// Writes the present state of every session to its file.
 pub(crate) fn write_checkpoints() {
-    write_checkpoints_of(|_| true);
+    write_checkpoints_of(|_| true, || true);
 }
 
-/// The same for those that keep no events: the spool is the checkpoint of the others.
-pub(crate) fn write_tree_checkpoints() {
-    write_checkpoints_of(|session| !session.is_trace());
+/// The same for those that keep no events, as long as `goes_on` holds: the spool is the checkpoint of the
+/// others. Whether it held to the end.
+pub(crate) fn write_tree_checkpoints(goes_on: fn() -> bool) -> bool {
+    write_checkpoints_of(|session| !session.is_trace(), goes_on)
 }
 
-fn write_checkpoints_of(is_meant: fn(&Session) -> bool) {
+fn write_checkpoints_of(is_meant: fn(&Session) -> bool, goes_on: fn() -> bool) -> bool {
     let _writing = Writing::begin();
     let sessions = lock(&SESSIONS);
     let meant = sessions.alive.iter().filter(|(_, session)| is_meant(session));
     let meant: Vec<_> = meant.map(|(&id, _)| id).collect();
     drop(sessions);
     for id in meant {
+        if !goes_on() {
+            return false;
+        }
         if write_checkpoint(id).is_err() {
             losses::count(marey_model::loss::LossCause::CheckpointFailed);
         }
     }
+    true
 }
 
 fn write_checkpoint(id: SessionId) -> Result<(), Error> {
     let began = clock::ticks();
+    if let Some(work) = checkpoint_of(id)? {
+        write(id, work)?;
+        account::add_flushing_since(began);
+    }
+    Ok(())
+}
+
+/// What a checkpoint of a session is made of; `None` if there is none to be made.
+fn checkpoint_of(id: SessionId) -> Result<Option<Work>, Error> {
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended(&mut sessions);
-    let Ok(session) = sessions.get(id) else { return Ok(()) };
+    let Ok(session) = sessions.get(id) else { return Ok(None) };
     if session.is_for_stdout() {
-        return Ok(());
+        return Ok(None);
     }
-    writing::write_closed_phases(session)?;
+    if session.options.format == Format::Run {
+        // Its checkpoint is the spool.
+        trace::recorded(session)?;
+        return Ok(None);
+    }
     let mut tree = Arc::new(look_at_open_phase(session, &running));
     device::fold_into(session.slot, session.phase, &mut tree);
-    let (meta, base) = (account::meta(session, false), session.base_of(session.phase));
-    let outputs = Arc::clone(&session.outputs);
-    let is_quiet = session.options.quiet_if_empty && tree.is_empty();
-    let recorded = if session.is_trace() && !is_quiet { trace::recorded(session)? } else { None };
-    let format = session.options.format;
-    if is_quiet || format == Format::Run {
-        return Ok(());
-    }
-    // The session's own goes on where the phase is closed.
-    let mut playback = match &recorded {
-        Some((recorded, _)) => Some(writing::playback(session, recorded)?),
-        None => None,
-    };
-    drop(sessions);
-    let trace = playback.as_mut().zip(recorded).map(|(playback, (recorded, part_start))| {
-        TracePart { playback, bytes: part_start..u64::MAX, extent: recorded.extent }
-    });
-    let document = Document { tree: &tree, meta: &meta };
-    let mut contents = writing::contents(format, document, trace)?;
-    let mut outputs = lock(&outputs);
-    if !outputs.closed {
-        writing::write(&mut outputs, &base, &mut contents)?;
-    }
-    account::add_flushing_since(began);
-    Ok(())
+    Work::of_checkpoint(session, tree).map(Some)
 }
 
 // Fork.

@@ -2,11 +2,15 @@
 //!
 //! Lock order: threads, then main. Nothing here waits for a thread while it holds a lock.
 
+use crate::clock;
 use crate::control::CONTROL;
+use crate::lock::lock;
 use crate::recorder;
 use crate::sync::heavy_fence;
-use crate::thread::ThreadTree;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use crate::thread::{self, ThreadTree};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Threads that ended, kept until there are this many of them.
 const ENDED_BEFORE_FOLD: usize = 64;
@@ -18,33 +22,39 @@ struct Threads {
     running: Vec<Arc<ThreadTree>>,
     ended: Vec<Arc<ThreadTree>>,
     started: u64,
-    /// Events of trees that are forgotten.
-    past_events: u64,
+    /// Of threads that have ended, in the present epoch.
+    past: Activity,
+}
+
+/// What threads did since recording began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Activity {
+    pub(crate) events: u64,
+    /// For how long they recorded, all of them together.
+    pub(crate) ticks: u64,
+}
+
+impl Activity {
+    const NONE: Self = Self { events: 0, ticks: 0 };
+
+    /// Adds what a thread did up to a moment, unless its tree is of an earlier recording.
+    fn add(&mut self, tree: &ThreadTree, now_ticks: u64) {
+        if tree.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
+            self.events += tree.seq.events();
+            self.ticks += now_ticks.saturating_sub(tree.began_ticks);
+        }
+    }
 }
 
 impl Threads {
     const fn new() -> Self {
-        Self { running: Vec::new(), ended: Vec::new(), started: 0, past_events: 0 }
+        Self { running: Vec::new(), ended: Vec::new(), started: 0, past: Activity::NONE }
     }
 
     fn forget(&mut self, tree: &Arc<ThreadTree>) -> bool {
         let before = self.running.len();
         self.running.retain(|running| !Arc::ptr_eq(running, tree));
         self.running.len() < before
-    }
-}
-
-/// Locks; a panic elsewhere must not spread into the program, and the data is valid at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The same, if nobody holds it.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -67,8 +77,8 @@ pub(crate) fn ended(tree: &Arc<ThreadTree>) {
     if !threads.forget(tree) {
         return;
     }
+    threads.past.add(tree, clock::ticks());
     if !CONTROL.is_live() {
-        threads.past_events += tree.seq.events();
         return;
     }
     threads.ended.push(Arc::clone(tree));
@@ -81,9 +91,7 @@ pub(crate) fn ended(tree: &Arc<ThreadTree>) {
 
 /// A tree of an older epoch is not needed any more.
 pub(crate) fn forget(tree: &Arc<ThreadTree>) {
-    let mut threads = lock(&THREADS);
-    threads.forget(tree);
-    threads.past_events += tree.seq.events();
+    lock(&THREADS).forget(tree);
 }
 
 /// The tree of the main thread, unless it is `own`.
@@ -97,7 +105,6 @@ pub(crate) fn take_ended() -> (Vec<Arc<ThreadTree>>, Vec<Arc<ThreadTree>>) {
     let mut threads = lock(&THREADS);
     let running = threads.running.clone();
     let ended = std::mem::take(&mut threads.ended);
-    threads.past_events += ended.iter().map(|tree| tree.seq.events()).sum::<u64>();
     (running, ended)
 }
 
@@ -113,35 +120,57 @@ pub(crate) fn sessions_of_open_scopes() -> u64 {
     frames.fold(0, |bits, frame| bits | frame.sessions)
 }
 
-/// Waits until every thread has left the event that it may be in. Whether one can be sure of it.
+/// Waits until every thread has left the event that it may be in, or is [stuck](ThreadTree::is_stuck).
+/// Whether one can be sure of it.
+#[expect(clippy::disallowed_methods, reason = "the end of an event wakes nobody")]
 pub(crate) fn wait_outside_events(threads: &[Arc<ThreadTree>]) -> bool {
+    /// Threads that have lost the processor get it back long before.
+    const LONGEST: Duration = Duration::from_secs(1);
+    /// After this, the one that waits may be what keeps the other from running.
+    const BUSY: Duration = Duration::from_millis(1);
     let is_sure = heavy_fence();
+    let began = Instant::now();
+    let mut rest = || {
+        let waited = began.elapsed();
+        if waited < BUSY {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(BUSY);
+        }
+        waited < LONGEST
+    };
     for thread in threads {
-        thread.seq.wait_outside_event();
+        thread.wait_outside_event(&mut rest);
     }
     is_sure
 }
 
-/// Events of all threads since recording began.
-pub(crate) fn events() -> u64 {
+/// What all threads did since recording began.
+pub(crate) fn activity() -> Activity {
     let threads = lock(&THREADS);
-    let trees = threads.running.iter().chain(&threads.ended);
-    threads.past_events + trees.map(|tree| tree.seq.events()).sum::<u64>()
+    let now = clock::ticks();
+    let mut all = threads.past;
+    threads.running.iter().for_each(|tree| all.add(tree, now));
+    all
 }
 
 /// Recording starts from nothing: what has ended is forgotten, and the next thread is the main one.
 pub(crate) fn begin_epoch() {
     let mut threads = lock(&THREADS);
     threads.ended.clear();
-    threads.past_events = 0;
+    threads.past = Activity::NONE;
     drop(threads);
     *lock(&MAIN) = None;
 }
 
 /// In the child of a fork, which has one thread: it begins anew.
 pub(crate) fn begin_child() {
-    *lock(&THREADS) = Threads::new();
+    let mut threads = lock(&THREADS);
+    // Scopes that the parent entered keep their ids, which new ones must not have.
+    *threads = Threads { started: threads.started, ..Threads::new() };
+    drop(threads);
     *lock(&MAIN) = None;
+    thread::begin_child();
 }
 
 /// Holds the locks over a fork.

@@ -5,6 +5,8 @@
 //! the other side writes: it looks again at where that is only once the queue seems half full.
 
 use crate::sync::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::ptr::NonNull;
 
 /// One record.
 pub type Record = [u64; 4];
@@ -27,7 +29,7 @@ pub enum Pushed {
 /// The queue.
 #[derive(Debug)]
 pub struct Ring {
-    words: Box<[AtomicU64]>,
+    words: Words,
     /// Records minus one; their number is a power of two.
     mask: u64,
     owner: Owner,
@@ -57,7 +59,7 @@ impl Ring {
     pub fn new(records: u64) -> Self {
         let records = records.clamp(2, 1 << 24).next_power_of_two();
         Self {
-            words: zeroed(records as usize * WORDS),
+            words: Words::zeroed(records as usize * WORDS),
             mask: records - 1,
             owner: Owner { pushed: AtomicU64::new(0), seen_taken: AtomicU64::new(0) },
             drained: Drained { taken: AtomicU64::new(0) },
@@ -146,17 +148,83 @@ impl Ring {
 
 const WORDS: usize = size_of::<Record>() / size_of::<u64>();
 
-/// Zeros that take no memory until they are written to.
+/// Words in pages of their own, which take no memory until they are written to, and give it back.
+///
+/// An allocator would keep what a large block leaves, and write zeros to what it hands out again.
 #[cfg(not(loom))]
-#[expect(unsafe_code, reason = "writing the zeros would make all of the memory resident")]
-fn zeroed(words: usize) -> Box<[AtomicU64]> {
-    // SAFETY: an atomic whose bytes are zero is a valid zero.
-    unsafe { Box::new_zeroed_slice(words).assume_init() }
+#[derive(Debug)]
+struct Words {
+    first: NonNull<AtomicU64>,
+    len: usize,
+}
+
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "std has no pages")]
+mod pages {
+    use super::{AtomicU64, Words};
+    use std::alloc::{Layout, handle_alloc_error};
+    use std::ops::Deref;
+    use std::ptr::{NonNull, null_mut};
+
+    // SAFETY: the words are atomics, and the pages belong to whoever owns this.
+    unsafe impl Send for Words {}
+    // SAFETY: as above.
+    unsafe impl Sync for Words {}
+
+    impl Words {
+        /// So many zeros.
+        pub(super) fn zeroed(len: usize) -> Self {
+            let bytes = len * size_of::<AtomicU64>();
+            let (protection, kind) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a mapping at no place of ours touches nothing that is there.
+            let pages = unsafe { libc::mmap(null_mut(), bytes, protection, kind, -1, 0) };
+            let first = NonNull::new(pages.cast()).filter(|_| pages != libc::MAP_FAILED);
+            match (first, Layout::array::<AtomicU64>(len)) {
+                (Some(first), _) => Self { first, len },
+                (None, Ok(layout)) => handle_alloc_error(layout),
+                (None, Err(_too_large)) => handle_alloc_error(Layout::new::<AtomicU64>()),
+            }
+        }
+    }
+
+    impl Deref for Words {
+        type Target = [AtomicU64];
+
+        #[inline(always)]
+        fn deref(&self) -> &[AtomicU64] {
+            // SAFETY: `zeroed` mapped so many words, whose zeros are valid atomics; they go with `self`.
+            unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+        }
+    }
+
+    impl Drop for Words {
+        fn drop(&mut self) {
+            // SAFETY: the mapping of `zeroed`, which nobody else has.
+            unsafe { libc::munmap(self.first.as_ptr().cast(), self.len * size_of::<AtomicU64>()) };
+        }
+    }
+}
+
+/// loom's words have no zeros of their own.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Words(Box<[AtomicU64]>);
+
+#[cfg(loom)]
+impl Words {
+    fn zeroed(len: usize) -> Self {
+        Self((0..len).map(|_| AtomicU64::new(0)).collect())
+    }
 }
 
 #[cfg(loom)]
-fn zeroed(words: usize) -> Box<[AtomicU64]> {
-    (0..words).map(|_| AtomicU64::new(0)).collect()
+impl std::ops::Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -71,28 +71,35 @@ impl Seq {
         None
     }
 
-    /// Waits until the owner is outside the event that it is in, if any.
-    pub fn wait_outside_event(&self) {
+    /// The number; odd while the owner is in an event.
+    pub fn number(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Waits until the owner is outside the event that it is in, if any. Between two looks `rest` is
+    /// called, and the waiting ends where that returns `false`: then the error is the number of the event.
+    pub fn wait_outside_event(&self, mut rest: impl FnMut() -> bool) -> Result<(), u64> {
         // An event takes nanoseconds, unless its thread has lost the processor.
         const SPINS: u32 = 200;
-        let seen = self.0.load(Ordering::Acquire);
+        let seen = self.number();
         if seen & 1 == 0 {
-            return;
+            return Ok(());
         }
         let mut spins = 0;
-        while self.0.load(Ordering::Acquire) == seen {
+        while self.number() == seen {
             if spins < SPINS {
                 spins += 1;
                 spin();
-            } else {
-                yield_now();
+            } else if !rest() {
+                return Err(seen);
             }
         }
+        Ok(())
     }
 }
 
 #[cfg(not(loom))]
-use std::{hint::spin_loop as spin, thread::yield_now};
+use std::hint::spin_loop as spin;
 
 #[cfg(loom)]
-use loom::thread::{yield_now as spin, yield_now};
+use loom::thread::yield_now as spin;

@@ -1,6 +1,7 @@
 //! Sessions: what one recording wants, where it stands, and what it holds beside the threads.
 
 use crate::clock::Pair;
+use crate::device;
 use crate::error::Error;
 use crate::merged::{MergedTree, View};
 use crate::output::{Format, Outputs, Playback};
@@ -64,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) playback: Option<Playback>,
     /// The events of a trace session, once it is over.
     pub(crate) recorded: Option<Recorded>,
+    /// Whether a phase that held something was written and let go.
+    pub(crate) has_flushed: bool,
 }
 
 /// A phase that will receive nothing more.
@@ -98,7 +101,19 @@ impl Session {
 
     /// Whether it is over, recorded nothing, and shall then leave nothing.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.options.quiet_if_empty && self.closed.values().all(|phase| phase.tree.is_empty())
+        self.options.quiet_if_empty
+            && !self.has_flushed
+            && self.closed.values().all(|phase| phase.tree.is_empty())
+    }
+
+    /// A closed phase is in its file. A session that writes each phase once lets it go.
+    pub(crate) fn phase_is_written(&mut self, phase: u32) {
+        if !self.options.flush_phases {
+            self.closed.entry(phase).and_modify(|closed| closed.is_written = true);
+        } else if let Some(closed) = self.closed.remove(&phase) {
+            self.has_flushed |= !closed.tree.is_empty();
+            device::forget_phase(self.slot, phase);
+        }
     }
 
     /// Whether the profile goes to standard output.

@@ -106,6 +106,10 @@ pub struct StartOptions {
     pub flush_phases: u32,
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: u32,
+    /// Not 0: `note_environment` was called where no thread sets a variable, and `start` is not.
+    pub environment_noted: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// How devices shall be recorded; zero is the usual in every field.
@@ -299,4 +303,7 @@ pub struct Table {
     /// Looks at the environment again, which starting a session does too; others look at what was seen
     /// then. To be called where no other thread sets a variable.
     pub note_environment: extern "C" fn(),
+    /// Registers the function that knows the innermost scope of the task that a thread runs: launches of
+    /// the thread belong there.
+    pub set_task_provider: extern "C" fn(provider: crate::api::TaskProvider),
 }

@@ -1,14 +1,17 @@
 //! The part of a thread's recorder that other threads read.
 
 use crate::arena::Arena;
+use crate::clock;
 use crate::column::{Column, NodeData};
 use crate::control::{CONTROL, MAX_SESSIONS};
 use crate::device::Launches;
+use crate::losses;
 use crate::os;
 use crate::published::Published;
 use crate::seq::Seq;
 use crate::trace::Log;
-use crate::tree::Nodes;
+use crate::tree::{Nodes, SHADOW_ROOT};
+use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A thread's tree, its open scopes, and its columns. The owner is the only writer, except that
@@ -23,10 +26,15 @@ pub(crate) struct ThreadTree {
     pub(crate) os_id: u64,
     /// As above, when the tree was made.
     pub(crate) name: String,
+    /// When the tree was made.
+    pub(crate) began_ticks: u64,
     pub(crate) seq: Seq,
+    /// The sequence number of the event that nobody waits for any more; 0 for none.
+    given_up: AtomicU64,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
     pub(crate) depth: AtomicU32,
+    pub(crate) task: TaskScope,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
     /// Made when a trace session first sees the thread.
     log: Published<Log>,
@@ -34,8 +42,36 @@ pub(crate) struct ThreadTree {
     launches: Published<Launches>,
 }
 
+static NEXT_GENERATION: AtomicU64 = AtomicU64::new(1);
+/// The first of this process: trees before it are the parent's.
+static FIRST_GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// In the child of a fork: what was entered in the trees so far is the parent's to record.
+pub(crate) fn begin_child() {
+    FIRST_GENERATION.store(NEXT_GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
 /// How often a reader looks for a gap between two events before it does something else.
 const TRIES: u32 = 100;
+
+/// The innermost scope of the task that a thread runs, as the thread knew it last: tasks change without
+/// an event of ours.
+#[derive(Debug, Default)]
+pub(crate) struct TaskScope {
+    /// Its node in the thread's shadow tree; [`SHADOW_ROOT`] where the thread runs none.
+    node: AtomicU32,
+    /// Id of the innermost scope of the thread's stack at that time.
+    host: AtomicU64,
+}
+
+/// The open scopes of a thread: as long as they are the same, so is this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    depth: u32,
+    innermost: u64,
+    /// The scope of a task inside the stack; [`SHADOW_ROOT`] for none.
+    pub(crate) task_node: u32,
+}
 
 /// An entered scope. Whoever reads it from another thread must do so inside [`Seq::read`].
 #[derive(Debug, Default)]
@@ -114,23 +150,62 @@ impl Frame {
     }
 }
 
+impl TaskScope {
+    /// The thread is in this scope of a task. The owner's call.
+    #[inline(always)]
+    pub(crate) fn set(&self, node: u32, host: u64) {
+        self.node.store(node, Ordering::Relaxed);
+        self.host.store(host, Ordering::Relaxed);
+    }
+
+    /// Its node, [`SHADOW_ROOT`] for none.
+    #[inline(always)]
+    pub(crate) fn node(&self) -> u32 {
+        self.node.load(Ordering::Relaxed)
+    }
+}
+
 impl ThreadTree {
     /// The calling thread's tree.
     pub(crate) fn new() -> Self {
-        static GENERATION: AtomicU64 = AtomicU64::new(1);
         Self {
-            generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+            generation: NEXT_GENERATION.fetch_add(1, Ordering::Relaxed),
             epoch: CONTROL.epoch.load(Ordering::Relaxed),
             os_id: os::thread_id(),
             name: os::thread_name(),
+            began_ticks: clock::ticks(),
             seq: Seq::default(),
+            given_up: AtomicU64::new(0),
             nodes: Nodes::default(),
             frames: Arena::default(),
             depth: AtomicU32::new(0),
+            task: TaskScope::default(),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),
             launches: Published::default(),
         }
+    }
+
+    /// Whether the tree was made before the fork that made this process.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.generation < FIRST_GENERATION.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the owner is outside the event that it is in, if any, as long as `rest` returns `true`
+    /// between two looks; an event that was waited for in vain is not waited for again.
+    pub(crate) fn wait_outside_event(&self, rest: impl FnMut() -> bool) {
+        if !self.is_stuck()
+            && let Err(event) = self.seq.wait_outside_event(rest)
+        {
+            self.given_up.store(event, Ordering::Relaxed);
+            losses::count(LossCause::StuckThread);
+        }
+    }
+
+    /// Whether the owner is still in an event that was waited for in vain: it was interrupted there, and
+    /// the signal's handler has jumped elsewhere, or it gets no processor. It may write to what it had.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) == self.seq.number()
     }
 
     /// The owner's column of a session, made if there is none. Only inside an event.
@@ -189,13 +264,14 @@ impl ThreadTree {
         self.log.get().or_else(|| self.make_log(Log::new()))
     }
 
-    /// Gives the owner a log. Only the owner may call this, and once.
+    /// Gives the owner a log. Only the owner may call this, when it has none.
     #[cold]
     pub(crate) fn make_log(&self, log: Log) -> Option<&Log> {
         self.log.make(log)
     }
 
-    /// Takes the log away. The owner's call, when it logs no more.
+    /// Takes the log away. The owner's call, when it logs no more, or that of somebody who holds the
+    /// tracer's lock while no session wants the owner to log.
     pub(crate) fn take_log(&self) -> Option<Box<Log>> {
         self.log.take()
     }
@@ -218,21 +294,46 @@ impl ThreadTree {
         self.launches.get().or_else(|| self.launches.make(Launches::new()))
     }
 
+    /// Returns which scopes are open; `None` if the thread never paused for long enough.
+    #[inline]
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.seq.read(TRIES, || {
+            let depth = self.depth.load(Ordering::Relaxed);
+            let top = depth.checked_sub(1).and_then(|at| self.frames.get(at));
+            let innermost = top.map_or(0, |frame| frame.id.load(Ordering::Relaxed));
+            let is_inside = self.task.host.load(Ordering::Relaxed) == innermost;
+            let task_node = self.task.node.load(Ordering::Relaxed);
+            Position {
+                depth,
+                innermost,
+                task_node: if is_inside { task_node } else { SHADOW_ROOT },
+            }
+        })
+    }
+
     /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
     pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
+        let mut frames = Vec::new();
+        self.copy_open_frames(&mut frames);
+        frames
+    }
+
+    /// Puts the same into `frames`, in the place of what is there.
+    pub(crate) fn copy_open_frames(&self, frames: &mut Vec<OpenFrame>) {
         const PATIENCE: u32 = 20;
-        let copy = || {
+        let mut copy = || {
             let depth = self.depth.load(Ordering::Relaxed);
-            (0..depth).filter_map(|at| Some(self.frames.get(at)?.copy())).collect()
+            frames.clear();
+            frames.extend((0..depth).filter_map(|at| Some(self.frames.get(at)?.copy())));
         };
         for _ in 0..PATIENCE {
-            if let Some(frames) = self.seq.read(TRIES, copy) {
-                return frames;
+            if self.seq.read(TRIES, &mut copy).is_some() {
+                return;
             }
             // The thread may have lost the processor in the middle of an event.
             std::thread::yield_now();
         }
-        copy()
+        copy();
     }
 }
 

@@ -25,6 +25,7 @@
 //! devices 0                   # or as many H200s
 //! kernel add_kernel duration 500 registers 24     # of a kernel that the program launches itself
 //! fail cuptiSubscribe 39      # every call fails so, or one with `at 2`; `fail cupti* 15` means many
+//! fail cuCtxSynchronize -2147483648       # no call of it returns
 //! call 1000                   # ns of host time that a call takes
 //! api driver                  # what scripted calls call, or `runtime`, which calls the driver
 //! ```

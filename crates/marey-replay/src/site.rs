@@ -15,6 +15,9 @@ static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 static FAILURES: RwLock<Vec<Failure>> = RwLock::new(Vec::new());
 static IS_ANY_TO_FAIL: AtomicBool = AtomicBool::new(false);
 
+/// In place of a code: the call does not return.
+pub(crate) const NEVER: i32 = i32::MIN;
+
 /// A call that shall fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -50,6 +53,14 @@ impl Site {
         if !IS_ANY_TO_FAIL.load(Ordering::Acquire) {
             return None;
         }
+        let code = self.code_of(call);
+        while code == Some(NEVER) {
+            std::thread::park();
+        }
+        code
+    }
+
+    fn code_of(&self, call: u64) -> Option<i32> {
         let failures = FAILURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         failures.iter().find(|failure| failure.meets(self.name, call)).map(|failure| failure.code)
     }

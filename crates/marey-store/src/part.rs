@@ -1,14 +1,13 @@
 //! A part of a table, opened for reading.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufReader, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use bytes::buf::{Buf, Reader};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
@@ -20,6 +19,10 @@ pub struct Part {
     pub(crate) len_bytes: u64,
     pub(crate) source: Source,
 }
+
+/// Bytes that are read at a time where it is not known how many are wanted: most headers of pages
+/// are shorter.
+const READ_BYTES: usize = 1 << 10;
 
 /// Where the bytes of a part are.
 #[derive(Clone, Debug)]
@@ -57,11 +60,33 @@ impl Part {
         }
         let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
         let mut bytes = vec![0; len];
-        match &self.source {
-            Source::Open(file, start) => file.read_exact_at(&mut bytes, start + range.start)?,
-            Source::Path(path) => File::open(path)?.read_exact_at(&mut bytes, range.start)?,
-        }
+        self.fill(&mut bytes, range.start)?;
         Ok(bytes.into())
+    }
+
+    /// Reads the bytes from an offset on.
+    fn fill(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        match &self.source {
+            Source::Open(file, start) => file.read_exact_at(bytes, start + at),
+            Source::Path(path) => File::open(path)?.read_exact_at(bytes, at),
+        }
+    }
+}
+
+/// The bytes of a part from an offset on. Nothing is read before it is asked for.
+#[derive(Debug)]
+pub struct PartBytes {
+    part: Part,
+    at: u64,
+}
+
+impl Read for PartBytes {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left_bytes = self.part.len_bytes.saturating_sub(self.at);
+        let len = usize::try_from(left_bytes).unwrap_or(usize::MAX).min(out.len());
+        self.part.fill(&mut out[..len], self.at)?;
+        self.at += len as u64;
+        Ok(len)
     }
 }
 
@@ -72,10 +97,11 @@ impl Length for Part {
 }
 
 impl ChunkReader for Part {
-    type T = Reader<Bytes>;
+    type T = BufReader<PartBytes>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(self.read_at(start..self.len_bytes)?.reader())
+        let bytes = PartBytes { part: self.clone(), at: start };
+        Ok(BufReader::with_capacity(READ_BYTES, bytes))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {

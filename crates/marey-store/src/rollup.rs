@@ -79,6 +79,12 @@ impl Whole {
         self.sums.add(duration_nanos, children_nanos);
         self.sketch.add(duration_nanos.cast_unsigned());
     }
+
+    /// Whether a sum is more than its column holds.
+    pub(crate) const fn is_saturated(&self) -> bool {
+        let Sums { count, total_nanos, self_nanos, .. } = self.sums;
+        is_limit(count) || is_limit(total_nanos) || is_limit(self_nanos)
+    }
 }
 
 /// A span as it is summed up.
@@ -164,7 +170,7 @@ impl Rollup {
                 break;
             }
             let cell = self.cell(place, bucket);
-            let taken = cell.sums.self_nanos.min(nanos);
+            let taken = cell.sums.self_nanos.min(nanos).max(0);
             cell.sums.self_nanos -= taken;
             nanos -= taken;
         }
@@ -226,7 +232,7 @@ impl Sums {
     /// A span began here.
     #[inline]
     pub(crate) fn count_one(&mut self, duration_nanos: i64) {
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         self.extend_to((duration_nanos, duration_nanos));
     }
 
@@ -234,11 +240,11 @@ impl Sums {
     #[inline]
     pub(crate) fn add(&mut self, nanos: i64, inside_nanos: i64) {
         self.total_nanos = self.total_nanos.saturating_add(nanos);
-        self.self_nanos = self.self_nanos.saturating_add(nanos - inside_nanos);
+        self.self_nanos = self.self_nanos.saturating_add(nanos.saturating_sub(inside_nanos));
     }
 
     fn merge(&mut self, other: &Self) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.total_nanos = self.total_nanos.saturating_add(other.total_nanos);
         self.self_nanos = self.self_nanos.saturating_add(other.self_nanos);
         if let Some(extremes) = other.extremes_nanos {
@@ -250,6 +256,11 @@ impl Sums {
         let (least, most) = self.extremes_nanos.unwrap_or((min, max));
         self.extremes_nanos = Some((least.min(min), most.max(max)));
     }
+}
+
+/// Whether a sum has come as far as it can, in either direction.
+const fn is_limit(sum: i64) -> bool {
+    matches!(sum, i64::MIN | i64::MAX)
 }
 
 /// Where a bucket ends.

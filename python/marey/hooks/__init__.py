@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 from .hook import Hook, HookManager
 
 if TYPE_CHECKING:
-    from marey.triton.launch import LaunchHook
+    from .instrumentation import InstrumentationHook
+    from .launch import LaunchHook
 
-__all__ = ["Hook", "HookManager", "LaunchHook", "register_triton_hook", "unregister_triton_hook"]
+__all__ = [
+    "Hook",
+    "HookManager",
+    "InstrumentationHook",
+    "LaunchHook",
+    "register_triton_hook",
+    "unregister_triton_hook",
+]
 
 # Sessions are numbered from 0; this key is for the hook that belongs to none.
 _NO_SESSION = -1
@@ -32,11 +40,15 @@ def unregister_triton_hook() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Triton's hook is a `Hook` itself, so it is imported when it is asked for."""
+    """Imports a kind of hook when it is asked for: each is a `Hook` itself."""
     if name == "LaunchHook":
-        from marey.triton.launch import LaunchHook
+        from .launch import LaunchHook
 
         return LaunchHook
+    if name == "InstrumentationHook":
+        from .instrumentation import InstrumentationHook
+
+        return InstrumentationHook
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from marey.triton import contract
@@ -50,9 +51,16 @@ class HookManager:
     """Which sessions want which hooks, and so which hooks Triton calls."""
 
     active_hooks: ClassVar[list[Hook]] = []
-    """The hooks that are called, highest priority first."""
+    """The hooks of active sessions, highest priority first."""
 
-    _wanted: ClassVar[dict[int, dict[Hook, bool]]] = {}
+    session_hooks: ClassVar[dict[int, dict[Hook, bool]]] = {}
+    """The hooks that each session was started with, and whether the session is active."""
+
+    _companions: ClassVar[dict[int, dict[Hook, bool]]] = {}
+    """The same for hooks that marey added by itself."""
+
+    _called: ClassVar[list[Hook]] = []
+    """The hooks of both kinds that are called, highest priority first."""
 
     @classmethod
     def register(cls, hook: Hook, session: int) -> None:
@@ -61,12 +69,18 @@ class HookManager:
         Raises:
             ImportError: The hook needs Triton, which is not installed.
         """
-        cls._wanted.setdefault(session, {})[hook] = True
+        cls.session_hooks.setdefault(session, {})[hook] = True
         try:
             cls._update()
         except BaseException:
-            del cls._wanted[session][hook]
+            del cls.session_hooks[session][hook]
             raise
+
+    @classmethod
+    def accompany(cls, hook: Hook, session: int) -> None:
+        """Has a hook of marey's own called while `session` is active, which it is."""
+        cls._companions.setdefault(session, {})[hook] = True
+        cls._update()
 
     @classmethod
     def activate(cls, session: int | None = None) -> None:
@@ -81,23 +95,24 @@ class HookManager:
     @classmethod
     def unregister(cls, session: int | None = None) -> None:
         """The session (`None`: every one) is over."""
-        if session is None:
-            cls._wanted.clear()
-        else:
-            cls._wanted.pop(session, None)
+        for hooks_by_session in (cls.session_hooks, cls._companions):
+            if session is None:
+                hooks_by_session.clear()
+            else:
+                hooks_by_session.pop(session, None)
         cls._update()
 
     @classmethod
     def drop(cls, hook: Hook) -> None:
         """No session wants the hook any more."""
-        for hooks in cls._wanted.values():
+        for _, hooks in cls._by_session():
             hooks.pop(hook, None)
         cls._update()
 
     @classmethod
     def registered(cls) -> set[Hook]:
         """The hooks of all sessions, active or not."""
-        return {hook for hooks in cls._wanted.values() for hook in hooks}
+        return {hook for _, hooks in cls._by_session() for hook in hooks}
 
     @classmethod
     def settle(cls) -> None:
@@ -107,7 +122,7 @@ class HookManager:
 
     @classmethod
     def _set(cls, session: int | None, active: bool) -> None:
-        for number, hooks in cls._wanted.items():
+        for number, hooks in cls._by_session():
             if session is None or session == number:
                 hooks.update(dict.fromkeys(hooks, active))
         cls._update()
@@ -116,34 +131,42 @@ class HookManager:
     def _update(cls) -> None:
         """Makes the active hooks those that an active session wants."""
         wanted = {
-            hook for hooks in cls._wanted.values() for hook, active in hooks.items() if active
+            hook for _, hooks in cls._by_session() for hook, active in hooks.items() if active
         }
-        for hook in [hook for hook in cls.active_hooks if hook not in wanted]:
-            cls._set_active([other for other in cls.active_hooks if other is not hook])
+        for hook in [hook for hook in cls._called if hook not in wanted]:
+            cls._call([other for other in cls._called if other is not hook])
             hook.deactivate()
-        for hook in wanted.difference(cls.active_hooks):
+        for hook in wanted.difference(cls._called):
             hook.activate()
-            cls._set_active([*cls.active_hooks, hook])
-        _listen(bool(cls.active_hooks))
+            cls._call([*cls._called, hook])
+        _listen(bool(cls._called))
 
     @classmethod
-    def _set_active(cls, hooks: list[Hook]) -> None:
-        """Always another list: a launch may be going through the old one."""
-        cls.active_hooks = sorted(hooks, key=lambda hook: hook.priority, reverse=True)
+    def _by_session(cls) -> Iterator[tuple[int, dict[Hook, bool]]]:
+        """The hooks of each session, of both kinds."""
+        yield from cls.session_hooks.items()
+        yield from cls._companions.items()
+
+    @classmethod
+    def _call(cls, hooks: list[Hook]) -> None:
+        """Has these called. Makes another list: a launch may be going through the old one."""
+        cls._called = sorted(hooks, key=lambda hook: hook.priority, reverse=True)
+        registered = {hook for hooks in cls.session_hooks.values() for hook in hooks}
+        cls.active_hooks = [hook for hook in cls._called if hook in registered]
 
     @classmethod
     def _init_handle(cls, *args: Any) -> None:
-        for hook in cls.active_hooks:
+        for hook in cls._called:
             hook.init_handle(*args)
 
     @classmethod
     def _destroy_handle(cls, *args: Any) -> None:
-        for hook in reversed(cls.active_hooks):
+        for hook in reversed(cls._called):
             hook.destroy_handle(*args)
 
     @classmethod
     def _enter(cls, metadata: Any) -> None:
-        hooks = cls.active_hooks
+        hooks = cls._called
         entered = 0
         try:
             for hook in hooks:
@@ -157,7 +180,7 @@ class HookManager:
 
     @classmethod
     def _exit(cls, metadata: Any) -> None:
-        for hook in reversed(cls.active_hooks):
+        for hook in reversed(cls._called):
             hook.exit(metadata)
 
 

@@ -10,20 +10,16 @@ from typing import Any
 from marey import _native
 from marey._names import METADATA_STATE_PREFIX
 from marey.hooks.hook import Hook
+from marey.metric import CONVERSIONS, as_it_is
 from marey.state import metadata_state
 
 from .contract import LazyDict, is_installed, is_lazy_dict
 from .late import REFUSALS, add_metrics, warn_of
 from .progress import ELSEWHERE, LaunchInProgress
-from .tensors import Conversion, TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
+from .tensors import TensorMetrics, is_on_gpu, is_on_host, is_tensor, plain
 
 # Keys of the metadata that are no metrics.
 _RESERVED = frozenset({"name", "function", "stream"})
-# Those whose type does not depend on what the kernel's author wrote.
-_CONVERSIONS: dict[str, Conversion] = {
-    **dict.fromkeys(("flops", "flops8", "flops16", "flops32", "flops64"), float),
-    "bytes": int,
-}
 
 
 class _Evaluation(threading.local):
@@ -130,7 +126,7 @@ class LaunchHook(Hook):
         for key, value in values.items():
             if key in _RESERVED:
                 continue
-            convert = _CONVERSIONS.get(key, _as_it_is)
+            convert = CONVERSIONS.get(key, as_it_is)
             try:
                 if isinstance(value, (int, float)):
                     metrics[key] = convert(value)
@@ -154,7 +150,3 @@ class LaunchHook(Hook):
         if self._include is not None and self._include.match(name) is None:
             return False
         return self._exclude is None or self._exclude.match(name) is None
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

@@ -26,6 +26,7 @@ impl<T: Tokens> Reader<T> {
                     reader.sketches.push((*id, sketch));
                     Ok(())
                 }),
+                ("states", |reader, id| reader.times_of_states(*id)),
                 ("version", |reader, id| reader.on_root(*id, Self::version)),
                 ("overhead", |reader, id| reader.on_root(*id, Self::overhead)),
                 ("losses", |reader, id| reader.on_root(*id, Self::losses)),
@@ -57,6 +58,30 @@ impl<T: Tokens> Reader<T> {
             self.end_list("the end of the pair of bucket and count")?;
         }
         Ok(buckets.into())
+    }
+
+    /// Reads states in which nothing was recorded but their own time. They are children like others
+    /// here, and lie in marey's part of the file because Proton has no nodes for them.
+    fn times_of_states(&mut self, parent: NodeId) -> Result<()> {
+        self.start_list("the list of states")?;
+        while self.has_child()? {
+            let mut state = self.add_node(Some(parent))?;
+            self.nodes[state.id.index()].kind = Some(NodeKind::State);
+            self.fields_left(
+                &mut state,
+                &[
+                    ("name", Self::frame_name),
+                    ("metrics", |reader, state| reader.metrics(state.id)),
+                    ("sketch", |reader, state| {
+                        let sketch = reader.sketch()?;
+                        reader.sketches.push((state.id, sketch));
+                        Ok(())
+                    }),
+                ],
+            )?;
+            self.check_name(&state)?;
+        }
+        Ok(())
     }
 
     fn version(&mut self) -> Result<()> {

@@ -19,6 +19,11 @@ impl<T: Tokens> Reader<T> {
         fields: &[Field<T, V>],
     ) -> Result<()> {
         self.start_map(expected)?;
+        self.fields_left(value, fields)
+    }
+
+    /// The same for a map whose start has been read.
+    pub(super) fn fields_left<V>(&mut self, value: &mut V, fields: &[Field<T, V>]) -> Result<()> {
         let mut seen = 0_u32;
         while let Token::Key(key) = self.tokens.next()? {
             let Some(at) = fields.iter().position(|(name, _)| *name == key) else {

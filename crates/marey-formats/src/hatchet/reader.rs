@@ -57,8 +57,8 @@ enum Inside {
 }
 
 /// A node of which not all has been read.
-struct OpenNode {
-    id: NodeId,
+pub(super) struct OpenNode {
+    pub(super) id: NodeId,
     is_named: bool,
     /// Which keys it has had, by position in [`NodeKey::ALL`].
     seen: u8,
@@ -168,7 +168,7 @@ impl<T: Tokens> Reader<T> {
 
 /// A node.
 impl<T: Tokens> Reader<T> {
-    fn add_node(&mut self, parent: Option<NodeId>) -> Result<OpenNode> {
+    pub(super) fn add_node(&mut self, parent: Option<NodeId>) -> Result<OpenNode> {
         let number = self.nodes.len() as u32;
         if number == u32::MAX {
             return Err(self.tokens.fault(Cause::TooManyNodes));
@@ -191,11 +191,16 @@ impl<T: Tokens> Reader<T> {
             node.seen |= 1 << at;
             return Ok(Some(key));
         }
-        if node.is_named { Ok(None) } else { Err(self.tokens.fault(Cause::Nameless)) }
+        self.check_name(node)?;
+        Ok(None)
+    }
+
+    pub(super) fn check_name(&self, node: &OpenNode) -> Result<()> {
+        if node.is_named { Ok(()) } else { Err(self.tokens.fault(Cause::Nameless)) }
     }
 
     /// Starts the next child, or says that there is none.
-    fn has_child(&mut self) -> Result<bool> {
+    pub(super) fn has_child(&mut self) -> Result<bool> {
         self.tokens.expect("a node", |token| match token {
             Token::MapStart => Some(true),
             Token::ListEnd => Some(false),
@@ -207,7 +212,7 @@ impl<T: Tokens> Reader<T> {
         self.fields("the frame", node, &[("name", Self::frame_name)])
     }
 
-    fn frame_name(&mut self, node: &mut OpenNode) -> Result<()> {
+    pub(super) fn frame_name(&mut self, node: &mut OpenNode) -> Result<()> {
         let name = self.tokens.expect("a text", |token| match token {
             Token::Text(name) => Some(self.names.intern(name)),
             _ => None,
@@ -217,7 +222,7 @@ impl<T: Tokens> Reader<T> {
         Ok(())
     }
 
-    fn metrics(&mut self, id: NodeId) -> Result<()> {
+    pub(super) fn metrics(&mut self, id: NodeId) -> Result<()> {
         self.start_map("the map of metrics")?;
         let mut position = 0;
         while let Token::Key(key) = self.tokens.next()? {

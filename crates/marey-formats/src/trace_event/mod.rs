@@ -156,6 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_may_be_cut() {
+        let marked = format!("\u{feff}{ALL}");
+        assert!(matches!(read_bytes(marked.as_bytes()), (Ok(()), 11)));
+        for torn in [&b"\xef"[..], b"\xef&", b"\xef\xbb", b"\xef\xbb&", b"\xef\xbb\xbf", b" \xef["]
+        {
+            let (end, events) = read_bytes(torn);
+            let Err(Broken::Content(fault)) = end else { panic!("{torn:?} is no trace") };
+            assert_eq!((fault.cause.as_str(), events), ("no JSON object or list", 0));
+        }
+    }
+
+    #[test]
     fn chunks_may_end_anywhere() {
         // The events lie across the end of what is read at a time.
         let event = |n: u32| format!(r#"{{"ph":"i","name":"{n}","pid":1,"tid":1,"ts":{n}}}"#);

@@ -45,9 +45,7 @@ impl<'a> Scan<'a> {
     }
 
     fn read(&mut self) -> Result<(), Broken> {
-        if self.peek()? == Some(0xef) {
-            self.window.take("\u{feff}".len());
-        }
+        self.skip_byte_order_mark()?;
         match self.peek()? {
             Some(b'[') => {
                 self.window.take(1);
@@ -64,6 +62,21 @@ impl<'a> Scan<'a> {
             None => Ok(()),
             Some(_) => Err(Broken::at(self.window.offset(), "more after the end of the trace")),
         }
+    }
+
+    /// Takes the byte-order mark that some editors write, if it is there in full.
+    fn skip_byte_order_mark(&mut self) -> Result<(), Broken> {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        if self.peek()? != Some(MARK[0]) {
+            return Ok(());
+        }
+        while self.window.rest().len() < MARK.len() && !self.window.is_at_end() {
+            self.read_more()?;
+        }
+        if self.window.rest().starts_with(MARK) {
+            self.window.take(MARK.len());
+        }
+        Ok(())
     }
 
     /// The members of the outermost object.

@@ -79,6 +79,36 @@ fn what_marey_adds_is_read() {
 }
 
 #[test]
+fn states_of_nothing_but_time_are_children_like_others() {
+    let file = br#"[{"children": [
+        {"children": [{"children": [], "frame": {"name": "b"}, "metrics": {"m": 1}}],
+            "frame": {"name": "a"},
+            "marey": {"kind": "scope", "states": [
+                {"metrics": {"wall_count": 2}, "name": "warm", "sketch": [[851, 2]]},
+                {"metrics": {"wall_count": 1}, "name": "cold"}]},
+            "metrics": {"wall_count": 1}},
+        {"children": [], "frame": {"name": "c"}, "metrics": {"wall_count": 5}}
+    ], "frame": {"name": "ROOT"}, "metrics": {}}, {}]"#;
+    let profile = hatchet::parse(file).unwrap();
+    assert_eq!(names(&profile), ["ROOT", "a", "b", "warm", "cold", "c"]);
+    let parents: Vec<_> = profile.nodes.iter().map(|node| node.parent.map(|id| id.0)).collect();
+    assert_eq!(parents, [None, Some(0), Some(1), Some(1), Some(1), Some(0)]);
+    assert_eq!(profile.nodes[3].kind, Some(NodeKind::State));
+    assert_eq!(value(&profile, 3, "wall_count"), Some(Int(2)));
+    assert_eq!(value(&profile, 4, "wall_count"), Some(Int(1)));
+    assert_eq!(profile.sketches.len(), 1);
+    assert_eq!((profile.sketches[0].0, &*profile.sketches[0].1), (NodeId(3), &[(851, 2)][..]));
+}
+
+#[test]
+fn a_state_of_nothing_but_time_needs_a_name() {
+    let file = br#"[{"children": [], "frame": {"name": "ROOT"}, "metrics": {},
+        "marey": {"kind": "root", "states": [{"metrics": {}}]}}, {}]"#;
+    let error = hatchet::parse(file).unwrap_err().to_string();
+    assert_eq!(error, "line 2, column 60 (byte 119): a node ends here that has no frame name");
+}
+
+#[test]
 fn metrics_stand_as_a_walk_over_the_nodes_meets_them() {
     // Of the children first, as in JSON, and with a node's own order of keys.
     let file = br#"[{"children": [

@@ -26,6 +26,7 @@ mod delivery;
 mod dl;
 pub mod driver;
 pub mod driver_error;
+mod finish;
 pub mod functions;
 pub mod interfaces;
 pub mod library;

@@ -5,6 +5,7 @@ use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
 use super::driver::Driver;
+use super::finish;
 use super::interfaces::Interfaces;
 use super::library::{self, Library};
 use super::reader::{self, DRAIN, WORKER};
@@ -239,10 +240,10 @@ pub(crate) fn flush(how: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let before = device::begin_flush();
-    if how != Flush::Done {
+    let are_finished = how == Flush::Done || {
         announce_devices();
-        callback::ours(wait_for_devices);
-    }
+        finish::wait_for_devices()
+    };
     subscription.flush();
     if how == Flush::Done {
         return reader::read_all();
@@ -254,7 +255,7 @@ pub(crate) fn flush(how: Flush) {
         wait_for_records(subscription, before, PATIENCE);
     }
     let unheard_kernels = device::nothing_waits_before(before);
-    if buffers::are_lent() {
+    if !are_finished || buffers::are_lent() {
         api::count_losses(LossCause::DeviceRecord, unheard_kernels);
     } else {
         device::forget_destroyed_before(before);
@@ -288,32 +289,6 @@ pub(crate) fn begin_child() {
     buffers::begin_child();
     callback::begin_child();
     reader::begin_child();
-}
-
-/// Waits until every context has worked off what was launched in it, unless a stream is being captured:
-/// that would spoil the capture.
-#[expect(unsafe_code, reason = "calls of the driver")]
-fn wait_for_devices() {
-    let Ok(driver) = Driver::get() else { return };
-    if callback::is_capturing() {
-        return;
-    }
-    let functions = &driver.functions;
-    let (Some(push), Some(pop)) = (functions.ctx_push_current, functions.ctx_pop_current) else {
-        driver.synchronize().unwrap_or(());
-        return;
-    };
-    for context in callback::contexts() {
-        // SAFETY: the context exists: the library told of its making and has not told of its end.
-        if unsafe { push(context) } != 0 {
-            continue;
-        }
-        // What fails here fails in the program's own calls too, which tell it.
-        driver.synchronize().unwrap_or(());
-        let mut before = std::ptr::null_mut();
-        // SAFETY: the context was pushed above, and the address can be written.
-        unsafe { pop(&raw mut before) };
-    }
 }
 
 /// Reads what the library hands over, until everything that was launched before a mark has been heard of or

@@ -11,4 +11,5 @@ mod other_tool;
 
 mod calls;
 mod devices;
+mod ends;
 mod multi_subscriber;

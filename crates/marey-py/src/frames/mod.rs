@@ -14,12 +14,11 @@
 //! threads without it are at the root, rather than wait for it at each launch.
 
 mod documented;
-mod gate;
 mod layout;
 mod names;
-mod thread;
 
 use crate::library::table;
+use crate::thread::{self, Thread};
 use layout::Layout;
 use names::HIDDEN;
 use pyo3::exceptions::PyTypeError;
@@ -28,7 +27,6 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use thread::Thread;
 
 /// A code object and the offset of its executing instruction in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +75,7 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     let layout = Layout::of(&py.version_info());
     let is_right = layout.is_some_and(|layout| agrees_with_documentation(py, layout));
     if is_right {
-        gate::open(py)?;
+        thread::allow_without_gil(py)?;
     }
     MODE.store(if is_right { FAST } else { DOCUMENTED }, Ordering::Relaxed);
     (table().set_frame_provider)(leaf);

@@ -5,11 +5,14 @@
 
 use crate::control::CONTROL;
 use crate::local::{self, Local};
-use crate::registry::lock;
+use crate::lock::{Locked, lock};
+use crate::losses;
+use crate::number_hash::NumberHash;
 use crate::thread::ThreadTree;
+use marey_model::loss::LossCause;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// A place that captured kernels.
 #[derive(Clone, Debug)]
@@ -27,7 +30,7 @@ pub(super) struct Sites {
     /// A place's number is its position plus one.
     places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
-    graph_nodes: HashMap<u64, GraphNode>,
+    graph_nodes: HashMap<u64, GraphNode, NumberHash>,
     /// Destroyed nodes, oldest first, each after the mark at its destruction. Their activities may not have
     /// been read yet.
     destroyed: VecDeque<(u32, u64)>,
@@ -69,8 +72,11 @@ impl Sites {
     }
 
     fn remember(&mut self, graph_node: u64, number: u32) {
-        if self.graph_nodes.len() < MOST_GRAPH_NODES {
+        let is_known = self.graph_nodes.contains_key(&graph_node);
+        if is_known || self.graph_nodes.len() < MOST_GRAPH_NODES {
             self.graph_nodes.insert(graph_node, GraphNode { site: number, is_destroyed: false });
+        } else {
+            losses::count(LossCause::GraphNodes);
         }
     }
 
@@ -98,7 +104,7 @@ impl Sites {
     }
 }
 
-fn sites() -> MutexGuard<'static, Option<Sites>> {
+fn sites() -> Locked<'static, Option<Sites>> {
     lock(&SITES)
 }
 

@@ -5,12 +5,12 @@ use super::launches::Launch;
 use super::sessions::{self, Devices};
 use super::threads::Threads;
 use crate::control::CONTROL;
+use crate::lock::Locked;
 use crate::losses;
 use crate::trace;
 use marey_model::loss::LossCause;
 use marey_model::spool::{ActivityKind, Detail};
 use std::ops::Range;
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// Something that a device did, as its library tells it.
@@ -67,7 +67,7 @@ pub struct Decoder {
 /// Activities that are taken in together.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    devices: MutexGuard<'static, Devices>,
+    devices: Locked<'static, Devices>,
     decoder: &'a mut Decoder,
     traces: u64,
 }

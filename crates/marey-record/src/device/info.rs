@@ -1,7 +1,7 @@
 //! What is known of the devices, and of how their activities are recorded.
 
+use crate::lock::lock;
 use crate::output::json_string;
-use crate::registry::lock;
 use std::sync::Mutex;
 
 /// A device of the process.

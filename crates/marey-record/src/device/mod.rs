@@ -23,7 +23,7 @@ pub use self::decoder::{Activity, Batch, Decoder};
 pub use self::info::{DeviceInfo, announce, note};
 pub use self::launches::LaunchKind;
 pub use self::sessions::{begin_flush, is_waiting_before, nothing_waits_before};
-pub use self::source::{Flush, Source, set_source};
+pub use self::source::{Flush, Source, is_process_ending, set_source};
 pub use marey_model::spool::{ActivityKind, Detail};
 
 pub(crate) use self::capture::Site;
@@ -31,11 +31,11 @@ pub(crate) use self::decoder::Joined;
 pub(crate) use self::info::{device, device_json, devices, notes};
 pub(crate) use self::launches::{Launch, Launches};
 pub(crate) use self::sessions::{
-    begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_into,
-    hold, is_waiting, thread_ended,
+    begin_child, begin_epoch, begin_phase, begin_session, clear_phases, end_session, fold_for_good,
+    fold_into, forget_phase, hold, is_waiting, thread_ended,
 };
 pub(crate) use self::source::{
-    begin_child as begin_child_source, flush, hold as hold_source, stop,
+    begin_child as begin_child_source, flush, hold as hold_source, process_ends, stop,
 };
 pub(crate) use self::threads::Threads;
 

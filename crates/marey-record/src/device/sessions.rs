@@ -6,12 +6,15 @@ use super::sums::{Row, Sums};
 use super::threads::Threads;
 use super::{capture, info, source};
 use crate::control::{CONTROL, slots};
+use crate::lock::{Locked, lock};
+use crate::losses;
 use crate::merged::{MergedTree, View};
-use crate::registry::{self, lock};
+use crate::registry;
 use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::trace;
 use marey_model::context::ContextSource;
+use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
@@ -44,14 +47,24 @@ struct Mark {
     /// The first mark of launches in it.
     from: u32,
     phase: u32,
-    /// Whether the phase was cleared later: nobody wants to know of its launches.
-    is_cleared: bool,
+    fate: Fate,
     at: Instant,
+}
+
+/// What became of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is open, or closed and still here.
+    Kept,
+    /// Nobody wants to know of its launches.
+    Cleared,
+    /// It is in its file: what comes of its launches now is lost.
+    Written,
 }
 
 impl Mark {
     fn now(phase: u32) -> Self {
-        Self { from: next_mark(), phase, is_cleared: false, at: Instant::now() }
+        Self { from: next_mark(), phase, fate: Fate::Kept, at: Instant::now() }
     }
 }
 
@@ -60,10 +73,14 @@ impl Mark {
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 impl SessionDevices {
-    /// The phase of a launch; `None` if it is of an older session in the same slot, or was cleared.
+    /// The phase of a launch; `None` if it is of an older session in the same slot, was cleared, or is in
+    /// its file, which is counted as a loss.
     fn phase_at(&self, mark: u32) -> Option<u32> {
         let passed = self.marks.iter().rev().find(|passed| passed.from <= mark)?;
-        (!passed.is_cleared).then_some(passed.phase)
+        if passed.fate == Fate::Written {
+            losses::count(LossCause::DeviceRecord);
+        }
+        (passed.fate == Fate::Kept).then_some(passed.phase)
     }
 
     fn sums(&self, phase: u32) -> Option<&Sums> {
@@ -79,7 +96,7 @@ impl SessionDevices {
     }
 }
 
-pub(super) fn devices() -> std::sync::MutexGuard<'static, Devices> {
+pub(super) fn devices() -> Locked<'static, Devices> {
     lock(&DEVICES)
 }
 
@@ -170,6 +187,21 @@ pub(crate) fn fold_into(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     }
 }
 
+/// The same for a phase that goes to its file now: what devices tell of it later is lost.
+pub(crate) fn fold_for_good(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
+    if let Some(session) = devices().session_mut(slot) {
+        let is_kept = |mark: &&mut Mark| mark.phase == phase && mark.fate == Fate::Kept;
+        for mark in session.marks.iter_mut().filter(is_kept) {
+            mark.fate = Fate::Written;
+        }
+        // Of phases in a row that are written, the first mark stands for all.
+        session.marks.dedup_by(|later, earlier| {
+            (later.fate, earlier.fate) == (Fate::Written, Fate::Written)
+        });
+    }
+    fold_into(slot, phase, tree);
+}
+
 /// A session begins, which does not record yet.
 pub(crate) fn begin_session(session: &Session) {
     let marks = vec![Mark::now(session.phase)];
@@ -194,8 +226,15 @@ pub(crate) fn clear_phases(slot: u32, is_meant: impl Fn(u32) -> bool) {
     if let Some(session) = devices().session_mut(slot) {
         session.phases.retain(|&(phase, _)| !is_meant(phase));
         for mark in session.marks.iter_mut().filter(|mark| is_meant(mark.phase)) {
-            mark.is_cleared = true;
+            mark.fate = Fate::Cleared;
         }
+    }
+}
+
+/// Lets go of what devices did in a phase that [`fold_for_good`] was called for.
+pub(crate) fn forget_phase(slot: u32, phase: u32) {
+    if let Some(session) = devices().session_mut(slot) {
+        session.phases.retain(|&(of, _)| of != phase);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where activities come from: what the recorder asks of it.
 
-use crate::registry::lock;
+use crate::lock::lock;
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// A device's library, as the recorder sees it. All of these may be called from any thread that is
@@ -48,6 +49,20 @@ pub fn set_source(source: &'static dyn Source) {
     }
 }
 
+/// Whether the process ends.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// From now on nobody may wait for devices without a bound: the process ends.
+pub(crate) fn process_ends() {
+    IS_ENDING.store(true, Ordering::SeqCst);
+}
+
+/// Whether the process ends: a device may never be done with what was launched, and the process is to end
+/// all the same.
+pub fn is_process_ending() -> bool {
+    IS_ENDING.load(Ordering::SeqCst)
+}
+
 fn source() -> Option<&'static dyn Source> {
     SOURCE.get().copied()
 }
@@ -82,6 +97,7 @@ pub(crate) fn hold() -> impl Sized + use<> {
 }
 
 pub(crate) fn begin_child() {
+    IS_ENDING.store(false, Ordering::SeqCst);
     if let Some(source) = source() {
         source.begin_child();
     }

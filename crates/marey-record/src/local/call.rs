@@ -3,6 +3,7 @@
 use super::{Local, Place, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
+use crate::detached::Detached;
 use marey_model::context::NodeKind;
 use std::sync::atomic::Ordering;
 
@@ -44,18 +45,19 @@ impl Local {
         correlation: u32,
         name: u32,
         python_leaf: u32,
+        task: Option<&Detached>,
     ) {
         let (active, python) = CONTROL.recording();
         let traces = active & CONTROL.trace.load(Ordering::Relaxed);
         if traces == 0 {
             return;
         }
-        if self.depth == self.inherited && self.follows_main {
-            self.inherit();
-        }
         let above = match self.calling_runtime(correlation) {
             Some(place) => place,
-            None => self.below_state(self.place().below_frame(python_leaf), active, python),
+            None => {
+                let above = self.innermost_place(task).below_frame(python_leaf);
+                self.below_state(above, active, python)
+            }
         };
         let place = self.below(above, name, NodeKind::Runtime, traces, traces & python);
         let start_ticks = clock::ticks();
@@ -81,6 +83,9 @@ impl Local {
     #[inline]
     pub(super) fn log_call(&self, call: Place, traces: u64, start_ticks: u64, correlation: u32) {
         let traces = traces & CONTROL.active.load(Ordering::Relaxed);
+        if traces == 0 {
+            return;
+        }
         let python = traces & CONTROL.python.load(Ordering::Relaxed);
         let Some(log) = self.tree.own_log() else { return };
         let end_ticks = clock::ticks();

@@ -4,6 +4,7 @@ use super::stack::place_of;
 use super::{LAUNCHES, Local, Place, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
+use crate::detached::Detached;
 use crate::device::{Launch, LaunchKind, Site};
 use marey_model::context::NodeKind;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ impl Launching {
 }
 
 impl Local {
-    /// A call begins that launches something, which will be told of under the same number.
+    /// A call begins that launches something, which will be told of under the same number. `task` is the
+    /// innermost scope of the task that the thread runs.
     #[inline]
     pub(crate) fn launch_enter(
         &mut self,
@@ -44,16 +46,17 @@ impl Local {
         call: u32,
         kind: LaunchKind,
         python_leaf: u32,
+        task: Option<&Detached>,
     ) {
         let (active, python) = CONTROL.recording();
-        if self.depth == self.inherited && self.follows_main {
-            self.inherit();
-        }
         let operator =
             self.top().filter(|top| top.kind_flags & LAUNCHES != 0 && active & !top.sessions == 0);
         let place = match &operator {
             Some(top) => place_of(top),
-            None => self.below_state(self.place().below_frame(python_leaf), active, python),
+            None => {
+                let above = self.innermost_place(task).below_frame(python_leaf);
+                self.below_state(above, active, python)
+            }
         };
         let launch = Launch {
             correlation,

@@ -331,7 +331,7 @@ impl Local {
         while self.depth > wanted + 1 {
             self.close_inner(now);
         }
-        self.pop(now)
+        if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
     }
 
     fn operator_in_progress(&self) -> bool {

@@ -7,12 +7,12 @@
 
 use super::{Contents, Format};
 use crate::error::Error;
+use crate::own_file::OwnFile;
 use crate::progress::Counted;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The files of one session, by the name that was asked for.
@@ -27,7 +27,7 @@ pub(crate) struct Outputs {
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
-    locked: File,
+    locked: OwnFile,
 }
 
 impl Outputs {
@@ -54,7 +54,7 @@ impl Outputs {
         let written = write_temporary(&wanted, &temporary, contents);
         let placed = written.and_then(|locked| {
             let path = match self.files.get(&wanted) {
-                Some(file) if file.is_still_there() => replace(&temporary, &file.path)?,
+                Some(file) if file.locked.is_at(&file.path) => replace(&temporary, &file.path)?,
                 _ => place(&temporary, base, &wanted, format, is_ours)?,
             };
             Ok(OutputFile { path, locked })
@@ -74,15 +74,6 @@ impl Outputs {
     }
 }
 
-impl OutputFile {
-    fn is_still_there(&self) -> bool {
-        let (Ok(ours), Ok(there)) = (self.locked.metadata(), fs::metadata(&self.path)) else {
-            return false;
-        };
-        (ours.dev(), ours.ino()) == (there.dev(), there.ino())
-    }
-}
-
 fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Write { action, path: path.to_owned(), source }
 }
@@ -98,25 +89,51 @@ fn write_temporary(
     wanted: &Path,
     temporary: &Path,
     contents: &mut Contents,
-) -> Result<File, Error> {
+) -> Result<OwnFile, Error> {
     if let Some(folder) = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|source| failed("create", folder, source))?;
     }
-    let file = File::create(temporary).map_err(|source| failed("create", temporary, source))?;
+    let file = File::create(temporary).and_then(|file| OwnFile::new(temporary, file));
+    let mut file = file.map_err(|source| failed("create", temporary, source))?;
     let mut write = || {
-        // The lock goes with the file when it takes its final name.
-        match file.try_lock() {
-            Ok(()) | Err(TryLockError::WouldBlock) => {}
-            // A filesystem without locks still gets its file.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-        let mut out = BufWriter::with_capacity(1 << 16, Counted(&file));
+        try_lock(file.get(reopen)?.0)?;
+        let mut out = BufWriter::with_capacity(1 << 16, Counted(Ours(&mut file)));
         contents.write(&mut out)?;
         out.flush()
     };
     write().map_err(|source| failed("write", temporary, source))?;
     Ok(file)
+}
+
+/// Locks a file, which keeps the lock when it takes its final name.
+fn try_lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) | Err(TryLockError::WouldBlock) => Ok(()),
+        // A filesystem without locks still gets its file.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Opens a file again that the program has closed while it was written.
+fn reopen(path: &Path) -> io::Result<File> {
+    let file = File::options().append(true).open(path)?;
+    try_lock(&file)?;
+    Ok(file)
+}
+
+/// A file that is written to, whatever the program does to its descriptor.
+struct Ours<'a>(&'a mut OwnFile);
+
+impl Write for Ours<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let (mut file, _) = self.0.get(reopen)?;
+        file.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn replace(temporary: &Path, path: &Path) -> Result<PathBuf, Error> {

@@ -52,19 +52,18 @@ fn write_devices(document: &Document, out: &mut impl Write) -> io::Result<()> {
 
 /// Writes the nodes depth first, with a stack of its own: paths may be deeper than the thread's.
 fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
-    let mut open: Vec<(u32, usize)> = Vec::new();
+    let mut open = vec![OpenNode::new(ROOT)];
     begin(out, 1)?;
-    open.push((ROOT, 0));
-    while let Some((number, next)) = open.pop() {
+    while let Some(OpenNode { number, next, has_children }) = open.pop() {
         let Some(node) = document.tree.node(number) else { continue };
         let level = open.len() * 2 + 1;
-        if let Some(&child) = node.children.get(next) {
-            out.write_all(if next == 0 { b"[\n" } else { b",\n" })?;
+        if let Some((at, child)) = document.shown_child(node, next) {
+            out.write_all(if has_children { b",\n" } else { b"[\n" })?;
             begin(out, level + 2)?;
-            open.push((number, next + 1));
-            open.push((child, 0));
+            open.push(OpenNode { number, next: at + 1, has_children: true });
+            open.push(OpenNode::new(child));
         } else {
-            if node.children.is_empty() {
+            if !has_children {
                 out.write_all(b"[]")?;
             } else {
                 out.write_all(b"\n")?;
@@ -75,6 +74,21 @@ fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A node of which the end is still to be written.
+struct OpenNode {
+    number: u32,
+    /// Position of the next child.
+    next: usize,
+    /// Whether a child has been written.
+    has_children: bool,
+}
+
+impl OpenNode {
+    const fn new(number: u32) -> Self {
+        Self { number, next: 0, has_children: false }
+    }
 }
 
 fn begin(out: &mut impl Write, level: usize) -> io::Result<()> {
@@ -129,10 +143,13 @@ fn write_extras(
     if is_root {
         write_meta(document.meta, out)?;
     }
-    if node.wall.count > 0 {
-        out.write_all(b", \"sketch\": [")?;
-        for (at, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
-            write!(out, "{}[{bucket}, {count}]", if at == 0 { "" } else { ", " })?;
+    write_sketch(node, out)?;
+    let states = document.times_of_states(node);
+    if !states.is_empty() {
+        out.write_all(b", \"states\": [")?;
+        for (at, state) in states.into_iter().enumerate() {
+            out.write_all(if at == 0 { b"" } else { b", " })?;
+            write_time_of_state(state, out)?;
         }
         out.write_all(b"]")?;
     }
@@ -140,6 +157,31 @@ fn write_extras(
         write!(out, ", \"version\": {}", meta::VERSION)?;
     }
     out.write_all(b"},\n")
+}
+
+fn write_sketch(node: &MergedNode, out: &mut impl Write) -> io::Result<()> {
+    if node.wall.count == 0 {
+        return Ok(());
+    }
+    out.write_all(b", \"sketch\": [")?;
+    for (at, (bucket, count)) in node.wall.sketch().into_iter().enumerate() {
+        write!(out, "{}[{bucket}, {count}]", if at == 0 { "" } else { ", " })?;
+    }
+    out.write_all(b"]")
+}
+
+fn write_time_of_state(state: &MergedNode, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"{\"metrics\": {")?;
+    for (at, (key, value)) in node_metrics(state).iter().enumerate() {
+        out.write_all(if at == 0 { b"" } else { b", " })?;
+        string(out, key)?;
+        out.write_all(b": ")?;
+        write_value(value, out, 0)?;
+    }
+    out.write_all(b"}, \"name\": ")?;
+    string(out, &names::name(state.name))?;
+    write_sketch(state, out)?;
+    out.write_all(b"}")
 }
 
 fn write_meta(meta: &Meta, out: &mut impl Write) -> io::Result<()> {
@@ -192,20 +234,24 @@ fn write_metrics(
     for (at, (key, value)) in metrics.iter().enumerate() {
         out.write_all(if at == 0 { b"" } else { b",\n" })?;
         field(out, level + 1, key)?;
-        match value {
-            MetricValue::Int(value) => write!(out, "{value}")?,
-            MetricValue::Float(value) => float(out, *value)?,
-            MetricValue::Text(text) => string(out, text)?,
-            MetricValue::Ints(values) => {
-                list(values, out, level + 2, |out, value| write!(out, "{value}"))?;
-            }
-            MetricValue::Floats(values) => {
-                list(values, out, level + 2, |out, value| float(out, *value))?;
-            }
-        }
+        write_value(value, out, level + 1)?;
     }
     out.write_all(b"\n")?;
     close(out, level)
+}
+
+fn write_value(value: &MetricValue, out: &mut impl Write, level: usize) -> io::Result<()> {
+    match value {
+        MetricValue::Int(value) => write!(out, "{value}"),
+        MetricValue::Float(value) => float(out, *value),
+        MetricValue::Text(text) => string(out, text),
+        MetricValue::Ints(values) => {
+            list(values, out, level + 1, |out, value| write!(out, "{value}"))
+        }
+        MetricValue::Floats(values) => {
+            list(values, out, level + 1, |out, value| float(out, *value))
+        }
+    }
 }
 
 fn list<T, W: Write>(

@@ -15,6 +15,7 @@ use crate::device::{self, DeviceInfo};
 use crate::error::Error;
 use crate::losses;
 use crate::merged::{MergedNode, MergedTree, Wall};
+use marey_model::context::NodeKind;
 use marey_model::gpu_time;
 use marey_model::metric::{Aggregation, MetricValue};
 use marey_model::sketch;
@@ -147,6 +148,29 @@ impl Document<'_> {
         }
         metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
         metrics
+    }
+
+    /// The first child at `from` or behind it that the document shows as a node, and its position.
+    fn shown_child(&self, node: &MergedNode, from: usize) -> Option<(usize, u32)> {
+        let mut behind = node.children.iter().copied().enumerate().skip(from);
+        behind.find(|&(_, child)| !self.is_time_of_state(child))
+    }
+
+    /// The children that the document shows within marey's part of their parent.
+    fn times_of_states(&self, node: &MergedNode) -> Vec<&MergedNode> {
+        let children = node.children.iter().filter(|&&child| self.is_time_of_state(child));
+        children.filter_map(|&child| self.tree.node(child)).collect()
+    }
+
+    /// Whether a node is a state in which nothing was recorded but its own time. Proton has no node
+    /// for such a state, and programs that read its trees expect none.
+    fn is_time_of_state(&self, number: u32) -> bool {
+        self.tree.node(number).is_some_and(|node| {
+            node.kind == NodeKind::State
+                && node.children.is_empty()
+                && node.metrics.is_empty()
+                && node.devices.is_empty()
+        })
     }
 
     /// The devices that ran kernels, by type.

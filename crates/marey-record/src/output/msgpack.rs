@@ -13,11 +13,9 @@ pub(super) fn write(document: &Document, out: &mut impl Write) -> io::Result<()>
     let mut open: Vec<(u32, usize)> = vec![(ROOT, 0)];
     begin(document, ROOT, out)?;
     while let Some((number, next)) = open.pop() {
-        let Some(&child) = document.tree.node(number).and_then(|node| node.children.get(next))
-        else {
-            continue;
-        };
-        open.push((number, next + 1));
+        let Some(node) = document.tree.node(number) else { continue };
+        let Some((at, child)) = document.shown_child(node, next) else { continue };
+        open.push((number, at + 1));
         begin(document, child, out)?;
         open.push((child, 0));
     }
@@ -63,45 +61,74 @@ fn begin(document: &Document, number: u32, out: &mut impl Write) -> io::Result<(
     }
     text(out, "type")?;
     text(out, "function")?;
-    text(out, "metrics")?;
     let metrics = if is_root { document.root_metrics() } else { node_metrics(node) };
+    write_metrics(&metrics, out)?;
+    let states = document.times_of_states(node);
+    text(out, "marey")?;
+    write_extras(document, is_root, node, &states, out)?;
+    text(out, "children")?;
+    array(out, node.children.len() - states.len())
+}
+
+fn write_metrics(metrics: &[(String, MetricValue)], out: &mut impl Write) -> io::Result<()> {
+    text(out, "metrics")?;
     map(out, metrics.len())?;
-    for (key, value) in &metrics {
+    for (key, value) in metrics {
         text(out, key)?;
         write_value(value, out)?;
     }
-    text(out, "marey")?;
-    write_extras(document, is_root, node, out)?;
-    text(out, "children")?;
-    array(out, node.children.len())
+    Ok(())
 }
 
 fn write_extras(
     document: &Document,
     is_root: bool,
     node: &MergedNode,
+    states: &[&MergedNode],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let has_sketch = node.wall.count > 0;
     let has_notes = is_root && !document.meta.notes.is_empty();
     let of_root = if is_root { 4 + usize::from(has_notes) } else { 0 };
-    map(out, 1 + usize::from(has_sketch) + of_root)?;
+    map(out, 1 + usize::from(has_sketch(node)) + usize::from(!states.is_empty()) + of_root)?;
     text(out, "kind")?;
     text(out, node.kind.as_str())?;
-    if has_sketch {
-        text(out, "sketch")?;
-        let buckets = node.wall.sketch();
-        array(out, buckets.len())?;
-        for (bucket, count) in buckets {
-            array(out, 2)?;
-            uint(out, u64::from(bucket))?;
-            uint(out, count)?;
-        }
+    write_sketch(node, out)?;
+    if !states.is_empty() {
+        text(out, "states")?;
+        array(out, states.len())?;
+        states.iter().try_for_each(|state| write_time_of_state(state, out))?;
     }
     if is_root {
         write_meta(document.meta, out)?;
         text(out, "version")?;
         uint(out, meta::VERSION)?;
+    }
+    Ok(())
+}
+
+fn write_time_of_state(state: &MergedNode, out: &mut impl Write) -> io::Result<()> {
+    map(out, 2 + usize::from(has_sketch(state)))?;
+    write_metrics(&node_metrics(state), out)?;
+    text(out, "name")?;
+    text(out, &names::name(state.name))?;
+    write_sketch(state, out)
+}
+
+const fn has_sketch(node: &MergedNode) -> bool {
+    node.wall.count > 0
+}
+
+fn write_sketch(node: &MergedNode, out: &mut impl Write) -> io::Result<()> {
+    if !has_sketch(node) {
+        return Ok(());
+    }
+    text(out, "sketch")?;
+    let buckets = node.wall.sketch();
+    array(out, buckets.len())?;
+    for (bucket, count) in buckets {
+        array(out, 2)?;
+        uint(out, u64::from(bucket))?;
+        uint(out, count)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// A spool on disk. It is removed when it is dropped, unless a session wants it kept.
 #[derive(Debug)]
@@ -74,20 +75,43 @@ impl Drop for SpoolFile {
 pub(super) struct Appender {
     file: OwnFile,
     written_bytes: u64,
+    /// Bytes are missing that were to be appended.
+    has_failed: bool,
+    /// When somebody looked how full the filesystem is.
+    looked: Instant,
 }
 
 impl Appender {
     fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        Ok(Self { file: OwnFile::new(path, file)?, written_bytes: 0 })
+        let file = OwnFile::new(path, file)?;
+        Ok(Self { file, written_bytes: 0, has_failed: false, looked: Instant::now() })
     }
 
     pub(super) const fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
+    /// Whether it is time to look how full the filesystem is: once a second.
+    pub(super) fn is_time_to_look(&mut self) -> bool {
+        const PERIOD: Duration = Duration::from_secs(1);
+        let is_time = self.looked.elapsed() >= PERIOD;
+        if is_time {
+            self.looked = Instant::now();
+        }
+        is_time
+    }
+
+    pub(super) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Appends all of the bytes, or none of them.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.append_all(bytes).inspect_err(|_| self.has_failed = true)
+    }
+
+    fn append_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         /// For a program that closes every descriptor over and over.
         const ATTEMPTS: u32 = 64;
         let is_closed = |error: &io::Error| error.raw_os_error() == Some(libc::EBADF);

@@ -99,7 +99,7 @@ impl Log {
     }
 
     /// Drops what is there; returns how many records that were.
-    pub(super) fn discard(&self) -> u64 {
+    pub(crate) fn discard(&self) -> u64 {
         self.0.drain(|_| ())
     }
 

@@ -4,7 +4,7 @@
 //! ([`log`]), and a background thread takes the logs over into the spool, the process's one
 //! append-only file. What has reached the file survives a SIGKILL.
 //!
-//! Lock order: the sessions' lock, then this one's, then the registry's.
+//! Lock order: the sessions' lock, then that of the spool's end, then this one's, then the registry's.
 
 mod activities;
 mod clock;
@@ -22,13 +22,15 @@ pub(crate) use self::log::Log;
 
 use self::run::RunDirectory;
 use self::spool::Spool;
+use crate::account;
 use crate::api::Counter;
 use crate::control::CONTROL;
 use crate::device::{Joined, Threads};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::losses;
 use crate::output::Extent;
-use crate::registry::{self, lock};
+use crate::registry;
 use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::worker::{STOP, Worker};
@@ -144,15 +146,14 @@ impl Tracer {
         self.sessions.iter_mut().find(|session| session.slot == slot)
     }
 
-    /// Lets a session go, and with the last one the spool.
-    fn remove(&mut self, slot: u32) {
+    /// Lets a session go, and with the last one the spool, which the caller ends without the lock.
+    fn remove(&mut self, slot: u32) -> Option<Spool> {
         self.sessions.retain(|session| session.slot != slot);
-        if self.sessions.is_empty() {
-            if let Some(spool) = self.spool.take() {
-                spool.end();
-            }
-            self.run = None;
+        if !self.sessions.is_empty() {
+            return None;
         }
+        self.run = None;
+        self.spool.take()
     }
 }
 
@@ -178,16 +179,53 @@ fn run() {
     }
 }
 
-/// Takes over what the threads have logged.
+/// Takes over what the threads have logged, and writes it.
 fn drain() {
     if !is_on() {
         return;
     }
-    let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    if let Some(spool) = tracer.wanted_spool(&threads) {
-        spool.drain(&threads);
+    for thread in &threads {
+        let mut tracer = lock(&TRACER);
+        let Some(spool) = tracer.wanted_spool(std::slice::from_ref(thread)) else { continue };
+        spool.drain_thread(thread);
+        let has_enough = spool.has_enough();
+        drop(tracer);
+        if has_enough {
+            write_out();
+        }
     }
+    if let Some(spool) = lock(&TRACER).wanted_spool(&threads) {
+        spool.write_state(&threads);
+    }
+    write_out();
+}
+
+/// Hands what the spool has collected to the system, without the tracer's lock: a slow disk keeps neither
+/// threads that end nor forks waiting.
+fn write_out() {
+    let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file) else { return };
+    let with_spool = |act: &mut dyn FnMut(&mut Spool)| {
+        // Its last session may have ended meanwhile.
+        if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.is_in(&file)) {
+            act(spool);
+        }
+    };
+    let mut appender = lock(&appender);
+    let began = crate::clock::ticks();
+    file.run().hold();
+    let has_space = appender.is_time_to_look().then(|| out::has_space(file.path()));
+    let mut chunk = None;
+    with_spool(&mut |spool| chunk = Some(spool.take_chunk()));
+    let Some(chunk) = chunk else { return };
+    let mut written = Some((chunk.append_to(&mut appender), chunk));
+    let nanos = account::elapsed_nanos(began);
+    with_spool(&mut |spool| {
+        if let Some((written, chunk)) = written.take() {
+            spool.chunk_was(written, chunk, &appender);
+            spool.add_writing(nanos, has_space);
+        }
+    });
 }
 
 /// A session begins, which does not record yet. Fails if there can be no spool.
@@ -198,9 +236,9 @@ pub(crate) fn begin(session: &Session) -> Result<(), Error> {
     }
     tracer.sessions.push(Traced::of(session, true));
     let made = tracer.spool().map(drop);
-    if made.is_err() {
-        tracer.remove(session.slot);
-    }
+    let unwanted = if made.is_err() { tracer.remove(session.slot) } else { None };
+    drop(tracer);
+    unwanted.map_or_else(write_out, Spool::end);
     made
 }
 
@@ -214,6 +252,21 @@ pub(crate) fn note(session: &Session, event: SessionEvent, ticks: u64) -> Range<
         spool.drain(&threads);
         spool.note(session.slot, event, &session.base, ticks)
     });
+    let part = changed(&mut tracer, session, event, ticks, told);
+    drop(tracer);
+    write_out();
+    part
+}
+
+/// Takes note of an event that the spool was told of, if there is one, in these bytes. Returns those of the
+/// phase up to here.
+fn changed(
+    tracer: &mut Tracer,
+    session: &Session,
+    event: SessionEvent,
+    ticks: u64,
+    told: Option<Range<u64>>,
+) -> Range<u64> {
     let Some(own) = tracer.session(session.slot) else { return 0..0 };
     own.change(event, ticks);
     let (Some(start), Some(told)) = (own.part_start, told) else { return 0..0 };
@@ -229,19 +282,41 @@ pub(crate) fn end(session: &Session, ticks: u64) -> Result<Option<(Recorded, u64
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
     let made = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
-    let recorded = tracer.wanted_spool(&threads).map(|spool| {
+    if let Some(spool) = tracer.wanted_spool(&threads) {
         spool.drain(&threads);
         spool.write_open(&threads, Some(session.slot));
         spool.note(session.slot, SessionEvent::Finalized, &session.base, ticks);
-        spool.recorded()
-    });
+        spool.write_overhead_and_clock();
+    }
+    drop(tracer);
+    made.map(|()| written(session))
+}
+
+/// Writes what the spool has collected. Returns the file with it, if there is one, and where the session's open
+/// phase starts there.
+fn written(session: &Session) -> Option<(Recorded, u64)> {
+    write_out();
+    let mut tracer = lock(&TRACER);
+    let recorded = tracer.spool.as_ref().map(Spool::recorded);
     let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
-    made.map(|()| recorded.zip(part_start))
+    recorded.zip(part_start)
 }
 
 /// Lets a session go that has ended; with the last one the spool is complete.
 pub(crate) fn forget(session: &Session) {
-    lock(&TRACER).remove(session.slot);
+    let spool = lock(&TRACER).remove(session.slot);
+    if let Some(spool) = spool {
+        spool.end();
+    }
+}
+
+/// Frees the logs of these threads, which no session wants them to write to: events that saw one are over,
+/// but for those of threads that are stuck in theirs.
+pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
+    let _tracer = lock(&TRACER);
+    for tree in threads.iter().filter(|tree| !tree.is_stuck()) {
+        drop(tree.take_log());
+    }
 }
 
 /// The run directory of the trace sessions, if there are any.
@@ -253,12 +328,12 @@ pub(crate) fn run_dir() -> Option<PathBuf> {
 pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running();
-    let recorded = tracer.spool()?.map(|spool| {
+    if let Some(spool) = tracer.spool()? {
         spool.drain(&threads);
-        spool.recorded()
-    });
-    let part_start = tracer.session(session.slot).and_then(|own| own.part_start);
-    Ok(recorded.zip(part_start))
+        spool.write_overhead_and_clock();
+    }
+    drop(tracer);
+    Ok(written(session))
 }
 
 /// Takes over what devices did, and the details of all that.
@@ -323,4 +398,55 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         .filter(|session| session.is_trace())
         .map(|session| Traced::of(session, active & crate::control::bit(session.slot) != 0))
         .collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api;
+    use crate::output::Format;
+    use crate::session::SessionOptions;
+    use marey_model::context::NodeKind;
+
+    fn enter_and_exit(name: &str) {
+        api::enter(api::intern(name), NodeKind::Scope);
+        api::exit(api::intern(name));
+    }
+
+    /// Ends the sessions and the process, in the child of a fork.
+    #[expect(unsafe_code, reason = "a child of a fork ends so")]
+    fn end_child() -> ! {
+        enter_and_exit("in the child");
+        let all: Result<Vec<_>, _> =
+            api::alive().into_iter().map(|id| api::finalize(id, None)).collect();
+        // SAFETY: a plain number.
+        unsafe { libc::_exit(i32::from(all.is_err())) }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "std has no fork")]
+    fn a_spool_that_cannot_be_written_yet_keeps_no_thread_and_no_fork_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("trace").to_str().unwrap().to_owned();
+        let options = SessionOptions { format: Format::Run, ..SessionOptions::named(name) };
+        let session = api::start(&options).unwrap();
+        let (_, appender) = lock(&TRACER).spool.as_ref().map(Spool::file).unwrap();
+        let disk_hangs = lock(&appender);
+        let record = || enter_and_exit("on a thread that ends");
+        std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
+        ask_for_drain();
+        // SAFETY: the child calls what a forked child may, and does not return.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            end_child();
+        }
+        let mut status = 0;
+        // SAFETY: the status can be written.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        drop(disk_hangs);
+        let paths = api::finalize(session, None).unwrap();
+        let spools = paths[0].join("spool").read_dir().unwrap();
+        assert_eq!(spools.count(), 2);
+    }
 }

@@ -6,15 +6,20 @@ use crate::os;
 use marey_model::loss::LossCause;
 use marey_model::spool::{Frame, Writer, encode};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
-/// Collects frames and appends them to the file.
+/// Collects frames, which somebody else appends to the file: collecting takes a lock, and writing may take
+/// as long as a disk does.
 #[derive(Debug)]
 pub(super) struct Out {
-    file: Appender,
     buffer: Vec<u8>,
     /// Scopes, values and counters among the frames of the buffer.
     entries: u64,
+    /// Where frames of the buffer are that use nothing which others define.
+    alone: Vec<Range<usize>>,
+    /// Where the buffer's first frame will be in the file.
+    start_bytes: u64,
     max_bytes: u64,
     /// The filesystem has room for others besides.
     has_space: bool,
@@ -22,38 +27,56 @@ pub(super) struct Out {
     has_failed: bool,
 }
 
-/// The buffer is written when it is as long as this.
-const BUFFER_BYTES: usize = 1 << 18;
+/// Frames on their way.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) bytes: Vec<u8>,
+    entries: u64,
+}
+
+/// It is time to write as much.
+const ENOUGH_BYTES: usize = 1 << 18;
+
+/// So much waits at most for a disk that hangs.
+const MOST_BYTES: usize = 1 << 28;
 
 impl Out {
     /// Begins a spool.
-    pub(super) fn new(file: Appender) -> io::Result<Self> {
-        let mut buffer = Vec::with_capacity(2 * BUFFER_BYTES);
+    pub(super) fn new() -> io::Result<Self> {
+        let mut buffer = Vec::with_capacity(2 * ENOUGH_BYTES);
         Writer::new(&mut buffer)?;
         Ok(Self {
-            file,
             buffer,
             entries: 0,
+            alone: Vec::new(),
+            start_bytes: 0,
             max_bytes: file::max_bytes(),
             has_space: true,
             has_failed: false,
         })
     }
 
-    /// Looks how full the filesystem is.
-    pub(super) fn look_for_space(&mut self, path: &Path) {
-        self.has_space =
-            os::space_bytes(path).is_none_or(|(free, all)| free >= least_free_bytes(all));
+    /// Says whether the filesystem has room for others besides.
+    pub(super) fn set_space(&mut self, has_space: bool) {
+        self.has_space = has_space;
     }
 
     /// Whether scopes and values are taken.
     pub(super) fn has_room(&self) -> bool {
-        self.has_space && !self.has_failed && self.position_bytes() < self.max_bytes
+        self.has_space
+            && !self.has_failed
+            && self.buffer.len() < MOST_BYTES
+            && self.position_bytes() < self.max_bytes
     }
 
     /// Where the next frame will start in the file.
     pub(super) fn position_bytes(&self) -> u64 {
-        self.file.written_bytes() + self.buffer.len() as u64
+        self.start_bytes + self.buffer.len() as u64
+    }
+
+    /// Whether it is time to write.
+    pub(super) fn has_enough(&self) -> bool {
+        self.buffer.len() >= ENOUGH_BYTES
     }
 
     /// Appends a frame.
@@ -63,29 +86,67 @@ impl Out {
 
     /// Appends a frame that holds so many scopes, values or counters.
     pub(super) fn entries(&mut self, frame: &Frame, count: u64) {
+        let start = self.buffer.len();
         let is_possible = !self.has_failed || stands_alone(frame);
         if is_possible && encode(frame, &mut self.buffer).is_ok() {
             self.entries += count;
+            if stands_alone(frame) {
+                self.alone.push(start..self.buffer.len());
+            }
         } else {
             losses::add(LossCause::Spool, count);
         }
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.flush();
+    }
+
+    /// Takes what is to be written next.
+    pub(super) fn take(&mut self) -> Chunk {
+        let bytes = std::mem::take(&mut self.buffer);
+        self.start_bytes += bytes.len() as u64;
+        self.alone.clear();
+        Chunk { bytes, entries: std::mem::take(&mut self.entries) }
+    }
+
+    /// A chunk is in the file: its memory is used again.
+    pub(super) fn written(&mut self, chunk: Chunk) {
+        let Chunk { mut bytes, .. } = chunk;
+        if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * ENOUGH_BYTES {
+            bytes.clear();
+            self.buffer = bytes;
         }
     }
 
-    /// Hands everything to the system.
-    pub(super) fn flush(&mut self) {
-        if self.buffer.is_empty() {
-            return;
+    /// A chunk could not be written, after so many bytes of the file. What has been collected since
+    /// cannot follow either, but for what stands alone.
+    pub(super) fn failed(&mut self, written_bytes: u64) {
+        self.has_failed = true;
+        self.start_bytes = written_bytes;
+        losses::add(LossCause::Spool, std::mem::take(&mut self.entries));
+        let buffer = std::mem::take(&mut self.buffer);
+        for alone in &mut self.alone {
+            let start = self.buffer.len();
+            self.buffer.extend_from_slice(buffer.get(alone.clone()).unwrap_or_default());
+            *alone = start..self.buffer.len();
         }
-        if self.file.append(&self.buffer).is_err() {
-            self.has_failed = true;
+    }
+}
+
+impl Chunk {
+    /// Appends it to the file; what it held is lost if that fails.
+    pub(super) fn append_to(&self, file: &mut Appender) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let appended = file.append(&self.bytes);
+        if appended.is_err() {
             losses::add(LossCause::Spool, self.entries);
         }
-        self.entries = 0;
-        self.buffer.clear();
+        appended
     }
+}
+
+/// Whether the filesystem of a path has room for others besides.
+pub(super) fn has_space(path: &Path) -> bool {
+    os::space_bytes(path).is_none_or(|(free, all)| free >= least_free_bytes(all))
 }
 
 /// What stays free for others on a filesystem of this size: a twentieth, but no more than a gibibyte.

@@ -8,8 +8,8 @@
 
 use crate::environment;
 use crate::error::Error;
+use crate::lock::try_lock;
 use crate::own_file::{OwnFile, is_at};
-use crate::registry::lock;
 use crate::session;
 use marey_model::env;
 use marey_model::run::{COLLECTING, MANIFEST, RECORDING, SPOOL, has_no_locks};
@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 const EXTENSION: &str = "marey";
 
@@ -56,8 +56,10 @@ impl RunDirectory {
 
     /// Takes the lock again if the program has closed it.
     pub(super) fn hold(&self) {
-        let mut lock = lock(&self.lock);
-        if let Some(lock) = lock.as_mut() {
+        // Whoever holds it is at that already, or was when this process was forked.
+        if let Some(mut lock) = try_lock(&self.lock)
+            && let Some(lock) = lock.as_mut()
+        {
             // Without it the run is recorded all the same.
             drop(lock.get(open_locked));
         }
@@ -138,7 +140,7 @@ enum Attempt {
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        drop(lock(&self.lock).take());
+        drop(self.lock.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         // What is not empty stays; so does what others record into.
         drop(remove_empty(&self.path));
     }

@@ -2,8 +2,8 @@
 
 use super::activities::{ActivityWriter, homeless};
 use super::clock::TraceClock;
-use super::file::SpoolFile;
-use super::out::Out;
+use super::file::{Appender, SpoolFile};
+use super::out::{self, Chunk, Out};
 use super::run::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
@@ -15,6 +15,7 @@ use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, Joined, Threads};
 use crate::error::Error;
 use crate::local;
+use crate::lock::lock;
 use crate::losses;
 use crate::number_hash::NumberHash;
 use crate::os;
@@ -24,14 +25,18 @@ use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{self, Detail, Device, Frame, SessionEvent};
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// A spool that is written to.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: Arc<SpoolFile>,
+    /// The file's end. Whoever holds it writes, and may take the tracer's lock meanwhile.
+    appender: Arc<Mutex<Appender>>,
+    written_bytes: u64,
     shared: Shared,
     /// By the generation of their trees.
     threads: HashMap<u64, ThreadWriter, NumberHash>,
@@ -57,10 +62,12 @@ impl Spool {
         let shared = Shared {
             clock: TraceClock::starting(now),
             texts: Texts::default(),
-            out: Out::new(appender).map_err(failed)?,
+            out: Out::new().map_err(failed)?,
         };
         let mut spool = Self {
             file: Arc::new(file),
+            appender: Arc::new(Mutex::new(appender)),
+            written_bytes: 0,
             shared,
             threads: HashMap::default(),
             thread_count: 0,
@@ -73,16 +80,51 @@ impl Spool {
         };
         spool.shared.out.frame(&Frame::Process(process(now)));
         spool.write_clock(now);
-        spool.shared.out.look_for_space(spool.file.path());
+        spool.shared.out.set_space(out::has_space(spool.file.path()));
         Ok(spool)
     }
 
     /// The file, as far as it is written.
-    pub(super) fn recorded(&mut self) -> Recorded {
-        self.write_overhead_and_clock();
-        self.shared.out.flush();
-        let extent = Extent { bytes: self.shared.out.position_bytes(), threads: self.thread_count };
+    pub(super) fn recorded(&self) -> Recorded {
+        let extent = Extent { bytes: self.written_bytes, threads: self.thread_count };
         Recorded { file: Arc::clone(&self.file), extent }
+    }
+
+    /// The file, and its end.
+    pub(super) fn file(&self) -> (Arc<SpoolFile>, Arc<Mutex<Appender>>) {
+        (Arc::clone(&self.file), Arc::clone(&self.appender))
+    }
+
+    /// Whether this is its file.
+    pub(super) fn is_in(&self, file: &Arc<SpoolFile>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
+    /// Whether it is time to write.
+    pub(super) fn has_enough(&self) -> bool {
+        self.shared.out.has_enough()
+    }
+
+    /// What is to be written next. The caller holds the file's end.
+    pub(super) fn take_chunk(&mut self) -> Chunk {
+        self.shared.out.take()
+    }
+
+    /// A chunk was written, or could not be, to a file that has so many bytes now.
+    pub(super) fn chunk_was(&mut self, written: io::Result<()>, chunk: Chunk, file: &Appender) {
+        self.written_bytes = file.written_bytes();
+        match written {
+            Ok(()) => self.shared.out.written(chunk),
+            Err(_counted) => self.shared.out.failed(self.written_bytes),
+        }
+    }
+
+    /// Time went into writing, after which the filesystem has room for others besides or not.
+    pub(super) fn add_writing(&mut self, nanos: u64, has_space: Option<bool>) {
+        self.flushing_nanos += nanos;
+        if let Some(has_space) = has_space {
+            self.shared.out.set_space(has_space);
+        }
     }
 
     /// Keeps the file, which is another process's.
@@ -115,33 +157,37 @@ impl Spool {
         let (time_nanos, name) = (clock.nanos_at(ticks), base.to_owned());
         let start = out.position_bytes();
         out.frame(&Frame::Session { session: slot, event, name, time_nanos });
-        out.flush();
         start..out.position_bytes()
     }
 
     /// Takes over what the threads have logged.
     pub(super) fn drain(&mut self, threads: &[Arc<ThreadTree>]) {
-        let began = clock::ticks();
-        self.file.run().hold();
         for thread in threads {
             self.drain_thread(thread);
         }
+        self.write_state(threads);
+    }
+
+    /// Writes what there is to say beside what threads have logged.
+    pub(super) fn write_state(&mut self, threads: &[Arc<ThreadTree>]) {
+        let began = clock::ticks();
         self.write_open(threads, None);
         self.write_losses();
         self.write_said();
         let since_clock = clock::ticks().saturating_sub(self.last_clock_ticks);
         if clock::nanos(since_clock) >= CLOCK_PERIOD_NANOS {
             self.write_overhead_and_clock();
-            self.shared.out.look_for_space(self.file.path());
         }
-        self.shared.out.flush();
         self.flushing_nanos += account::elapsed_nanos(began);
     }
 
-    fn drain_thread(&mut self, tree: &ThreadTree) {
+    /// Takes over what a thread has logged.
+    pub(super) fn drain_thread(&mut self, tree: &ThreadTree) {
         if let Some(log) = tree.log().filter(|log| !log.is_empty()) {
+            let began = clock::ticks();
             let (thread, shared) = self.writer(tree);
             thread.drain(tree, log, shared);
+            self.flushing_nanos += account::elapsed_nanos(began);
         }
     }
 
@@ -184,7 +230,6 @@ impl Spool {
         }
         let Shared { texts, out, .. } = &mut self.shared;
         self.activities.write(texts, out);
-        self.shared.out.flush();
         self.flushing_nanos += account::elapsed_nanos(began);
     }
 
@@ -235,7 +280,6 @@ impl Spool {
         if tree.launches().is_none() {
             self.threads.remove(&tree.generation);
         }
-        self.shared.out.flush();
     }
 
     /// Nothing will be told any more of the thread with this tree.
@@ -266,7 +310,7 @@ impl Spool {
     }
 
     /// Without the first pair: what a scope costs is measured once the session has begun.
-    fn write_overhead_and_clock(&mut self) {
+    pub(super) fn write_overhead_and_clock(&mut self) {
         self.shared.out.frame(&Frame::Overhead(account::overhead(self.flushing_nanos)));
         self.write_clock(Pair::now());
     }
@@ -279,13 +323,25 @@ impl Spool {
         });
     }
 
-    /// Nothing follows.
+    /// Nothing follows. The tracer is not locked: somebody may be writing.
     pub(super) fn end(mut self) {
+        let appender = Arc::clone(&self.appender);
+        let mut appender = lock(&appender);
+        if appender.has_failed() {
+            self.shared.out.failed(appender.written_bytes());
+        }
+        self.write_rest(&mut appender);
         self.write_losses();
         self.write_said();
         self.write_overhead_and_clock();
         self.shared.out.frame(&Frame::End);
-        self.shared.out.flush();
+        self.write_rest(&mut appender);
+    }
+
+    fn write_rest(&mut self, appender: &mut Appender) {
+        let chunk = self.take_chunk();
+        let written = chunk.append_to(appender);
+        self.chunk_was(written, chunk, appender);
     }
 }
 

@@ -8,12 +8,12 @@ use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use serde_json::{Value, json};
 
 /// Launches something under a number.
-fn launch(correlation: u32) {
+pub(crate) fn launch(correlation: u32) {
     api::launch_enter(correlation, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
     api::launch_exit(correlation, true);
 }
 
-fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
+pub(crate) fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
     Activity {
         kind: ActivityKind::Kernel,
         name: api::intern(name),
@@ -29,7 +29,7 @@ fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
 }
 
 /// The device tells of these.
-fn tell(activities: &[Activity]) {
+pub(crate) fn tell(activities: &[Activity]) {
     let mut decoder = Decoder::default();
     let mut batch = decoder.batch();
     for activity in activities {
@@ -203,6 +203,32 @@ fn kernels_of_a_graph_are_where_they_were_captured() {
     assert_eq!(profile.number("replay/<captured_at>/capture/layer/k", "count"), 2);
     assert_eq!(profile.number("replay/<captured_at>/capture/fused", "time (ns)"), 5);
     assert_eq!(profile.number("replay/unknown", "time (ns)"), 5);
+}
+
+#[test]
+fn nodes_of_graphs_that_are_too_many_are_counted_and_their_kernels_lie_below_the_launch() {
+    const MOST: u64 = 1 << 20;
+    let turn = Turn::begin();
+    let session = turn.start("many nodes");
+    scope("capture", || {
+        api::launch_enter(1, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
+        device::captured(1);
+        api::launch_exit(1, true);
+    });
+    (2..=MOST + 3).for_each(|copy| device::cloned(1, copy));
+    // One that is known already needs no room, and one that is gone gives it.
+    device::cloned(1, MOST);
+    device::destroyed(2);
+    device::cloned(1, MOST + 3);
+    scope("replay", || launch(2));
+    let of_graph = |name, graph_node| Activity { graph_node, ..kernel(2, name, 5) };
+    tell(&[of_graph("in", MOST), of_graph("late", MOST + 3), of_graph("beyond", MOST + 1)]);
+    let profile = look(session);
+    assert_eq!(profile.losses(), [("graph_nodes_full", 3)]);
+    for path in ["replay/<captured_at>/capture/in", "replay/<captured_at>/capture/late"] {
+        assert_eq!(profile.number(path, "count"), 1);
+    }
+    assert_eq!(profile.number("replay/beyond", "count"), 1);
 }
 
 #[test]

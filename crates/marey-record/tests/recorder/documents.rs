@@ -5,6 +5,7 @@ use crate::msgpack;
 use marey_model::metric::MetricValue::{Float, Floats, Int, Ints, Text};
 use marey_record::{Format, SessionId, api};
 use serde_json::Value;
+use std::sync::Barrier;
 
 fn record_everything(turn: &Turn) -> SessionId {
     let session = turn.start("everything");
@@ -46,8 +47,28 @@ fn both_formats_say_the_same() {
     let json = api::get_data(session, 0, Format::Hatchet).unwrap();
     let packed = api::get_data(session, 0, Format::HatchetMsgpack).unwrap();
     let json: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(json[0]["children"].as_array().unwrap().len(), 21);
+    assert_eq!(json[0]["children"].as_array().unwrap().len(), 20);
+    assert_eq!(json[0]["marey"]["states"].as_array().unwrap().len(), 1);
     assert_eq!(without_moment(msgpack::decode(&packed)), without_moment(json));
+}
+
+#[test]
+fn a_state_is_a_node_only_where_something_was_recorded_in_it() {
+    let turn = Turn::begin();
+    let session = turn.start("states");
+    let items = api::intern_metric("items").unwrap();
+    scope("outer", || {
+        api::enter_state(api::intern("warm"));
+        scope("inner", || api::add_metrics(&[(items, Int(3))]).unwrap());
+        api::exit_state();
+    });
+    let profile = look(session);
+    assert_eq!(profile.paths(), ["outer", "outer/inner", "outer/inner/warm"]);
+    let states = &profile.nodes["outer"]["marey"]["states"];
+    assert_eq!(states.as_array().unwrap().len(), 1);
+    assert_eq!(states[0]["name"], "warm");
+    assert_eq!(states[0]["metrics"]["wall_count"], 1);
+    assert_eq!(states[0]["sketch"][0][1], 1);
 }
 
 #[test]
@@ -78,6 +99,33 @@ fn the_root_tells_about_the_process_and_the_cost() {
     assert_eq!(about["process"]["complete"], false);
     assert!(about["overhead"]["events"].as_u64().unwrap() >= 2);
     assert!(about["overhead"]["scope_nanos"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn what_recording_cost_is_of_this_recording_alone() {
+    const MANY: u32 = 10_000;
+    let turn = Turn::begin();
+    let step = Barrier::new(2);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            (0..MANY).for_each(|_| scope("early", || ()));
+            step.wait();
+            step.wait();
+        });
+        let first = turn.start("first");
+        step.wait();
+        (0..MANY).for_each(|_| scope("early", || ()));
+        assert!(events(first) >= 2 * u64::from(MANY));
+        api::finalize(first, None).unwrap();
+        let second = turn.start("second");
+        scope("late", || ());
+        assert!(events(second) < 100, "{}", events(second));
+        step.wait();
+    });
+}
+
+fn events(session: SessionId) -> u64 {
+    look(session).about()["overhead"]["events"].as_u64().unwrap()
 }
 
 #[test]

@@ -5,6 +5,9 @@ use crate::harness::{
 };
 use crate::profile::Profile;
 use marey_record::{Format, SessionOptions, api};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
@@ -245,4 +248,36 @@ fn a_full_tree_counts_what_it_could_not_keep() {
     assert_eq!(counts.len(), 11);
     let lost = profile.number("<lost>", "wall_count");
     assert_eq!((lost, profile.losses()), (190, vec![("nodes", 190)]));
+}
+
+/// The number of the descriptor by which this process has a file open.
+fn descriptor_of(path: &Path) -> RawFd {
+    let file = std::fs::metadata(path).unwrap().ino();
+    let is_ours = |number: &RawFd| {
+        std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|open| open.ino() == file)
+    };
+    (3..1024).find(is_ours).unwrap()
+}
+
+#[test]
+#[expect(unsafe_code, reason = "as programs do that close what they find, and open files")]
+fn a_program_that_takes_our_descriptor_for_a_file_of_its_own_keeps_that() {
+    let turn = Turn::begin();
+    let session = turn.start("profile");
+    scope("a", || ());
+    api::write_checkpoints();
+    let taken = descriptor_of(&turn.path("profile.hatchet"));
+    let own_path = turn.path("own");
+    let own = File::create(&own_path).unwrap();
+    // SAFETY: the recorder's descriptor is closed and becomes another one of the program's file.
+    assert_eq!(unsafe { libc::dup2(own.as_raw_fd(), taken) }, taken);
+    api::write_checkpoints();
+    api::write_checkpoints();
+    api::finalize(session, None).unwrap();
+    let still = std::fs::read_link(format!("/proc/self/fd/{taken}")).unwrap();
+    assert_eq!(still, own_path.canonicalize().unwrap());
+    // SAFETY: the program's own, made above.
+    assert_eq!(unsafe { libc::close(taken) }, 0);
+    assert_eq!(turn.read("profile.hatchet").counts(), [("a", 1)]);
+    assert_eq!(turn.files(), ["own", "profile.hatchet"]);
 }

@@ -1,12 +1,12 @@
 //! Forks beside a source of devices, which has a lock of its own.
 
-use crate::harness::{Role, Turn, fork, part};
+use crate::harness::{Role, Turn, enter, exit, fork, look, part};
 use marey_record::device::{self, Flush, Source};
-use marey_record::{SessionOptions, api};
+use marey_record::{Detached, NodeKind, SessionOptions, api};
 use std::any::Any;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,40 @@ fn a_fork_takes_our_locks_before_those_of_the_library_behind_a_source() {
         start(&folder);
         assert_eq!(fork(|| i32::from(LOCK.try_lock().is_err())), 0);
         assert!(WAS_HELD.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[]);
+}
+
+/// What the parent is in when it forks.
+static OPERATOR: AtomicU64 = AtomicU64::new(0);
+static TASK: Mutex<Option<Arc<Detached>>> = Mutex::new(None);
+
+/// Leaves both, and enters something else. Returns how often each path was counted.
+fn leave_and_go_on() -> Vec<(String, u64)> {
+    let (operator, task) = (OPERATOR.load(Ordering::SeqCst), TASK.lock().unwrap().take().unwrap());
+    task.exit();
+    assert_eq!(api::exit_operator_with_id(operator), operator);
+    let later = enter("later");
+    assert!(later != operator && later != task.id(), "{later} is the id of an older scope");
+    exit("later");
+    let profile = look(api::alive()[0]);
+    profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect()
+}
+
+#[test]
+fn an_operator_and_a_task_s_scope_around_a_fork_are_recorded_once() {
+    const TEST: &str = "forks::an_operator_and_a_task_s_scope_around_a_fork_are_recorded_once";
+    if let Some((_, folder)) = part() {
+        start(&folder);
+        OPERATOR.store(api::enter_operator(api::intern("operator")), Ordering::SeqCst);
+        let task = api::enter_detached(None, api::intern("task"), NodeKind::Scope);
+        *TASK.lock().unwrap() = task;
+        let child = fork(|| i32::from(leave_and_go_on() != [("later".to_owned(), 1)]));
+        assert_eq!(child, 0, "the child has recorded what the parent entered");
+        let expected = ["later", "operator", "operator/task"].map(|path| (path.to_owned(), 1));
+        assert_eq!(leave_and_go_on(), expected);
         return;
     }
     let turn = Turn::begin();

@@ -82,6 +82,13 @@ pub(crate) fn scope<T>(name: &str, inside: impl FnOnce() -> T) -> T {
     value
 }
 
+/// Memory of this process, as the system counts it under a name of `/proc/self/status`.
+pub(crate) fn memory_kib(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 /// Tells other threads that the test is over, also when it fails.
 #[derive(Default)]
 pub(crate) struct Over(AtomicBool);

@@ -46,7 +46,11 @@ mod sessions;
 #[cfg(test)]
 mod spool;
 #[cfg(test)]
+mod stalls;
+#[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod threads;
 #[cfg(test)]

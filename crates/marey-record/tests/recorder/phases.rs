@@ -1,6 +1,6 @@
 //! Phases: advance, complete, clear.
 
-use crate::harness::{Turn, enter, exit, look_at, scope};
+use crate::harness::{Role, Turn, enter, exit, look_at, memory_kib, part, scope};
 use marey_record::{Format, SessionOptions, api};
 
 #[test]
@@ -89,4 +89,59 @@ fn phases_may_be_written_as_they_close() {
     scope("b", || ());
     assert_eq!(api::finalize(session, None).unwrap(), [turn.path("flushed.part_1.hatchet")]);
     assert_eq!(turn.files(), [first.as_str(), "flushed.part_1.hatchet"]);
+}
+
+#[test]
+fn a_phase_that_is_written_as_it_closes_is_let_go() {
+    const TEST: &str = "phases::a_phase_that_is_written_as_it_closes_is_let_go";
+    const NODES: u32 = 300;
+    if let Some((_, folder)) = part() {
+        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
+        let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
+        let names: Vec<_> = (0..NODES).map(|at| format!("scope {at}")).collect();
+        let run_phase = || {
+            for name in &names {
+                scope(name, || ());
+            }
+            api::advance_phase(session).unwrap();
+        };
+        (0..20).for_each(|_| run_phase());
+        let before = memory_kib("RssAnon:");
+        (0..100).for_each(|_| run_phase());
+        let grown = memory_kib("RssAnon:").saturating_sub(before);
+        assert!(grown < 1024, "{grown} KiB");
+        let no_data = api::get_data(session, 3, Format::Hatchet).unwrap_err();
+        assert_eq!(no_data.to_string(), "Phase 3 has no data.");
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let turn = Turn::begin();
+    Role::new(TEST, "run", &turn).run(&[]);
+    assert_eq!(turn.files().len(), 121);
+    assert_eq!(turn.read("long.part_119.hatchet").counts().len(), NODES as usize);
+}
+
+#[test]
+fn a_phase_that_cannot_be_written_keeps_no_other_from_its_file() {
+    let turn = Turn::begin();
+    let session = turn.start("parts");
+    for name in ["a", "b", "c"] {
+        scope(name, || ());
+        api::advance_phase(session).unwrap();
+    }
+    let in_the_way = |part: u32| {
+        let file = format!(".parts.part_{part}.hatchet.{}.tmp", std::process::id());
+        std::fs::create_dir(turn.path(&file)).unwrap();
+    };
+    in_the_way(1);
+    api::write_checkpoints();
+    assert_eq!(turn.read("parts.part_0.hatchet").counts(), [("a", 1)]);
+    assert_eq!(turn.read("parts.part_2.hatchet").counts(), [("c", 1)]);
+    assert_eq!(turn.read("parts.part_3.hatchet").about()["losses"]["checkpoints_failed"], 0);
+    in_the_way(0);
+    let error = api::finalize(session, None).unwrap_err().to_string();
+    assert!(error.contains("parts.part_0.hatchet"), "{error}");
+    assert_eq!(turn.read("parts.part_2.hatchet").about()["process"]["complete"], true);
+    assert_eq!(turn.read("parts.part_3.hatchet").about()["process"]["complete"], true);
+    assert!(!turn.path("parts.part_1.hatchet").exists());
 }

@@ -1,7 +1,7 @@
 //! Trace sessions: every scope and value reaches the spool, in order, or is counted as lost.
 
 use crate::harness::{
-    Role, Turn, enter, exit, on_thread, part, scope, tell_ready, wait_for_end_of_stdin,
+    Role, Turn, enter, exit, memory_kib, on_thread, part, scope, tell_ready, wait_for_end_of_stdin,
     wait_until_ready,
 };
 use crate::spool::{Spool, spool_of};
@@ -10,6 +10,7 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Reader, SessionEvent};
 use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 
 const KEEP: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
 
@@ -277,10 +278,46 @@ fn memory_does_not_grow_with_the_number_of_scopes() {
     Role::new(TEST, "run", &Turn::begin()).run(&[]);
 }
 
+#[test]
+fn threads_give_back_what_they_logged_into_when_the_last_trace_ends() {
+    const TEST: &str = "traces::threads_give_back_what_they_logged_into_when_the_last_trace_ends";
+    const LOGS: u64 = 4;
+    const LOG_KIB: u64 = 2048;
+    if let Some((_, folder)) = part() {
+        let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
+        let step = Barrier::new(LOGS as usize + 1);
+        std::thread::scope(|threads| {
+            for _ in 0..LOGS {
+                threads.spawn(|| {
+                    for _ in 0..2 {
+                        step.wait();
+                        enter_in_turn(LOG_KIB as usize * 1024 / 32);
+                        step.wait();
+                    }
+                    step.wait();
+                });
+            }
+            let before = memory_kib("RssAnon:");
+            for name in ["first", "second"] {
+                let session = start(&folder.join(name));
+                step.wait();
+                step.wait();
+                assert!(memory_kib("RssAnon:") >= before + LOGS * LOG_KIB);
+                api::finalize(session, None).unwrap();
+                let left = memory_kib("RssAnon:").saturating_sub(before);
+                assert!(left < LOGS * LOG_KIB / 2, "{name}: {left} KiB");
+            }
+            step.wait();
+        });
+        api::finalize(tree.unwrap(), None).unwrap();
+        return;
+    }
+    let buffer = ("MAREY_TRACE_BUFFER_BYTES", "2097152");
+    Role::new(TEST, "run", &Turn::begin()).run(&[buffer]);
+}
+
 fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    memory_kib("VmHWM:")
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl Sortable for Slice {
 /// Where things were launched, by process.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    /// Process, number and context of each call. Numbers mostly grow with time, so sorting them takes
-    /// less than a table of them.
+    /// Process and number of each call, and the context around it; of calls with one number, those
+    /// around others come first. Numbers mostly grow with time, so sorting them takes less than a table.
     by_correlation: Vec<((u32, u64), u32)>,
     by_external: HashMap<(u32, u64), u32>,
 }
@@ -120,14 +120,15 @@ impl Launches {
         self.by_correlation.sort_by_key(|call| call.0);
     }
 
-    /// The context of what launched an activity; of several calls with its number, of the last.
+    /// Returns the context in which an activity was launched. Of several calls with its number, one
+    /// inside the other, the outermost counts, as in the views.
     pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
         let process = activity.process_id;
         let called = activity.correlation_id.and_then(|correlation| {
             let number = (process, correlation);
-            let behind = self.by_correlation.partition_point(|call| call.0 <= number);
-            let (last, context) = self.by_correlation[..behind].last()?;
-            (*last == number).then_some(*context)
+            let before = self.by_correlation.partition_point(|call| call.0 < number);
+            let (found, context) = self.by_correlation.get(before)?;
+            (*found == number).then_some(*context)
         });
         called.or_else(|| self.by_external.get(&(process, activity.external_id?)).copied())
     }

@@ -71,6 +71,10 @@ impl Assembler {
     pub(super) fn write_sums(&mut self, mut places: Places, shift: i64) -> Result<(), StoreError> {
         self.add_samples(&mut places);
         let Places { all, wholes, rollup, .. } = places;
+        for (&[thread, ..], _) in all.iter().zip(&wholes).filter(|(_, whole)| whole.is_saturated())
+        {
+            self.lose(self.threads[thread as usize].process, LossCause::Unsupported, 1);
+        }
         let starts = shifted(&self.extents, shift);
         let whose = |place: u32| {
             let [thread, context, name] = all[place as usize];
@@ -97,9 +101,8 @@ impl Assembler {
             let place = places.id(thread, context, self.names.name(context));
             let sums = &mut places.wholes[place as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
-            let (nanos_here, inside_nanos) =
-                (nanos.round() as i64, (nanos - self_nanos).round() as i64);
-            sums.add(nanos_here, inside_nanos);
+            sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);
+            sums.self_nanos = sums.self_nanos.saturating_add(self_nanos.round() as i64);
             let around = waiting.entry((parent, thread)).or_insert([0.0; 3]);
             around[0] += if self.sampled.counts_calls { 0.0 } else { count };
             around[1] += nanos;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, Take};
 use std::path::PathBuf;
 
+use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, Reader, SpoolError};
 
@@ -68,17 +69,20 @@ pub(super) fn collect(
     let clock = Clock::new(&outline.clocks);
     let process = about::process(&outline, &clock, source.pid(), ids.process);
     ids.name_threads(outline.threads.len());
-    about::write(&outline, &clock, &process, &ids.threads, parts)?;
 
     let mut events = Events::new(&outline, &clock, process.id, &parts.run);
     source.pass(&file, meter, |frame| events.add(frame))?;
+    let gathered = events.finish()?;
+    let saturated = gathered.wholes.iter().filter(|whole| whole.is_saturated()).count();
+    outline.losses.push((LossCause::Unsupported, saturated as u64));
+    about::write(&outline, &clock, &process, &ids.threads, parts)?;
     let refs = Refs {
         process: process.id,
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         places: &outline.places,
     };
-    write::write(events.finish()?, refs, args, parts, meter)?;
+    write::write(gathered, refs, args, parts, meter)?;
     meter.end_spool();
     Ok(Taken {
         process,

@@ -164,6 +164,32 @@ fn activities_know_where_they_were_launched() {
     assert_eq!((rows[0].grid, rows[0].block), (Some([1, 2, 3]), None));
 }
 
+/// A call of the runtime may have one of the driver inside it, which shares its number.
+#[test]
+fn of_calls_inside_each_other_the_outermost_launched() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let [op, runtime, driver, gemm] =
+        ["aten::mm", "cudaLaunchKernel", "cuLaunchKernel", "gemm"].map(|name| run.text(name));
+    run.add_slice(&slice(0, 0, 100, op)).unwrap();
+    let call = |start, duration, order, name| Slice {
+        order,
+        correlation_id: Some(5),
+        kind: NodeKind::Runtime,
+        ..slice(0, start, duration, name)
+    };
+    // The driver's begins with the other, and comes first in the file.
+    run.add_slice(&call(10, 4, 1, driver)).unwrap();
+    run.add_slice(&call(10, 8, 2, runtime)).unwrap();
+    run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel(50, gemm) }).unwrap();
+    run.finish(None).unwrap();
+
+    let run = Run::open(folder.path()).unwrap();
+    let reader = all(&run);
+    let row: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
+    assert_eq!(path(&reader, row.context_id.unwrap()), "aten::mm");
+}
+
 #[test]
 fn arguments_are_stored_once_and_come_back_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -238,6 +264,18 @@ fn every_moment_is_shifted_and_no_length() {
     assert_eq!((entry.start_unix_nanos, entry.end_unix_nanos, entry.pid), (1100, 1120, 12));
 }
 
+fn sample(context_id: u32, name_id: u32, value: i64) -> Sample {
+    Sample {
+        process_id: 0,
+        thread_id: None,
+        context_id,
+        name_id,
+        time_nanos: None,
+        value: MetricValue::Int(value),
+        args: Args::default(),
+    }
+}
+
 #[test]
 fn samples_add_up_in_what_is_around_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -251,15 +289,6 @@ fn samples_add_up_in_what_is_around_them() {
         nanos_name_id: Some(cpu),
         counts_calls: false,
     });
-    let sample = |context_id, name_id, value| Sample {
-        process_id: 0,
-        thread_id: None,
-        context_id,
-        name_id,
-        time_nanos: None,
-        value: MetricValue::Int(value),
-        args: Args::default(),
-    };
     for (context, nanos, samples) in [(inner, 30, 3), (outer, 10, 1), (inner, 20, 2)] {
         run.add_sample(&sample(context, cpu, nanos)).unwrap();
         run.add_sample(&sample(context, count, samples)).unwrap();
@@ -287,6 +316,31 @@ fn samples_add_up_in_what_is_around_them() {
     sums.sort_unstable();
     assert_eq!(sums, [(outer.into(), 6, 60, 10), (inner.into(), 5, 50, 50)]);
     assert_eq!(all(&run).rows::<Sample>().unwrap().count(), 6);
+}
+
+#[test]
+fn sums_beyond_their_columns_are_counted_and_as_large_as_they_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = assembler(folder.path());
+    let [inner, outer, time] = ["inner", "outer", "cpu"].map(|name| run.text(name));
+    let outer = run.context(Assembler::ROOT, NodeKind::Frame, outer);
+    let inner = run.context(outer, NodeKind::Frame, inner);
+    run.show_samples(Sampled { nanos_name_id: Some(time), ..Sampled::default() });
+    for (context, nanos) in [(inner, i64::MIN), (inner, i64::MIN), (outer, i64::MAX)] {
+        run.add_sample(&sample(context, time, nanos)).unwrap();
+    }
+    let assembled = run.finish(None).unwrap();
+    assert_eq!(assembled.losses[&LossCause::Unsupported], 2);
+    let run = Run::open(folder.path()).unwrap();
+    let rollups = run.read(&stored::ROLLUPS).unwrap();
+    let column = |name: &str| {
+        let column = rollups.column(stored::ROLLUPS.position(name).unwrap());
+        let mut sums = column.as_primitive::<arrow::datatypes::Int64Type>().values().to_vec();
+        sums.sort_unstable();
+        sums
+    };
+    assert_eq!(column("total_nanos"), [i64::MIN, i64::MIN]);
+    assert_eq!(column("self_nanos"), [i64::MIN, i64::MAX]);
 }
 
 #[test]

@@ -55,6 +55,26 @@ fn a_part_is_read_by_offsets_and_not_past_its_end() {
 }
 
 #[test]
+fn a_part_of_many_pages_is_read_about_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = sample::part(folder.path(), &SPANS, 0, &sample::rows(&SPANS, 0, 300_000));
+    let len_bytes = part.len_bytes();
+    sample::publish(folder.path(), vec![part]);
+    let run = Run::open(folder.path()).unwrap();
+    let before = bytes_read_by_this_thread();
+    assert_eq!(run.read(&SPANS).unwrap().num_rows(), 300_000);
+    let read_bytes = bytes_read_by_this_thread() - before;
+    // Headers of pages are read with what follows them, and then that again.
+    assert!(read_bytes < 2 * len_bytes, "{read_bytes} bytes read of a part of {len_bytes}");
+}
+
+fn bytes_read_by_this_thread() -> u64 {
+    let counts = fs::read_to_string("/proc/thread-self/io").unwrap();
+    let count = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+    count.parse().unwrap()
+}
+
+#[test]
 fn what_is_no_run_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [(&[u8], Found); 7] = [

@@ -1,8 +1,11 @@
 //! The calling thread as the interpreter knows it, with the GIL or without.
 
-use super::gate::Inside;
+mod gate;
+
+use gate::Inside;
 use pyo3::ffi::{self, PyObject, PyThreadState};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -18,16 +21,22 @@ struct Functions {
 static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 
 /// A thread that runs Python.
-pub(super) struct Thread {
+pub(crate) struct Thread {
     state: *mut PyThreadState,
     /// Why the state stays, where the thread does not hold the GIL.
     inside: Option<Inside>,
 }
 
+/// Lets threads without the GIL be looked at, until the interpreter ends.
+pub(crate) fn allow_without_gil(py: Python<'_>) -> PyResult<()> {
+    static ALLOWED: PyOnceLock<()> = PyOnceLock::new();
+    ALLOWED.get_or_try_init(py, || gate::open(py)).map(|&()| ())
+}
+
 impl Thread {
     /// The calling thread; `None` where it runs no Python, or its state is not known to be alive.
     #[inline(always)]
-    pub(super) fn current() -> Option<Self> {
+    pub(crate) fn current() -> Option<Self> {
         let functions = FUNCTIONS.get_or_init(Functions::find).as_ref()?;
         // SAFETY: it may be called by any thread at any time.
         let state = unsafe { ffi::PyGILState_GetThisThreadState() };
@@ -45,19 +54,19 @@ impl Thread {
     }
 
     /// The calling thread, which holds the GIL.
-    pub(super) fn attached(_py: Python<'_>) -> Self {
+    pub(crate) fn attached(_py: Python<'_>) -> Self {
         // SAFETY: the GIL is held.
         Self { state: unsafe { ffi::PyThreadState_Get() }, inside: None }
     }
 
     /// Its state, which stays as long as `self`.
     #[inline(always)]
-    pub(super) fn state(&self) -> *mut PyThreadState {
+    pub(crate) fn state(&self) -> *mut PyThreadState {
         self.state
     }
 
     /// Lets the thread call into Python, which waits for the GIL if the thread does not hold it.
-    pub(super) fn call(&self) -> Call<'_> {
+    pub(crate) fn call(&self) -> Call<'_> {
         // SAFETY: the thread has a state, and inside the gate the interpreter does not end.
         let ensured = self.inside.as_ref().map(|_| unsafe { ffi::PyGILState_Ensure() });
         let mut raised = [null_mut(); 3];
@@ -72,7 +81,7 @@ impl Thread {
 }
 
 /// A time in which Python may be called, and after which it is as if it had not been.
-pub(super) struct Call<'thread> {
+pub(crate) struct Call<'thread> {
     _thread: &'thread Thread,
     ensured: Option<ffi::PyGILState_STATE>,
     /// The exception that the thread was raising.
@@ -84,7 +93,7 @@ pub(super) struct Call<'thread> {
 
 impl Call<'_> {
     #[expect(clippy::unused_self, reason = "the token lives no longer than the call")]
-    pub(super) fn py(&self) -> Python<'_> {
+    pub(crate) fn py(&self) -> Python<'_> {
         // SAFETY: the GIL is held as long as this lives.
         unsafe { Python::assume_attached() }
     }

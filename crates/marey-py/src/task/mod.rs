@@ -5,9 +5,11 @@
 //! inside a scope begins inside it. The same holds for `Context.run` and worker threads that are
 //! given a context.
 //!
-//! Whether code runs in an entered context is told by two words of the interpreter: the thread
-//! state's pointer to the context, and the context's flag. Where they are is found out when the
-//! module is imported, by entering a context and looking.
+//! Launches of a task belong to its innermost scope. They come without the GIL, as a rule: [`launches`] finds
+//! the scope all the same.
+
+mod context;
+mod launches;
 
 use crate::library::table;
 use crate::metrics;
@@ -15,15 +17,8 @@ use marey_record::Detached;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCFunction, PyDict};
+use pyo3::types::PyDict;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Offset of `PyThreadState.context`; 0 while unknown.
-static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
-/// Offset of `PyContext.ctx_entered`: behind the object's head and three pointers, in CPython 3.10
-/// to 3.14 (`pycore_context.h`).
-const ENTERED_OFFSET: usize = 40;
 
 /// The context variable that holds the task's innermost [`Token`].
 static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -90,24 +85,11 @@ impl Token {
 /// Whether the caller runs in a context that somebody entered, such as a task's.
 #[inline(always)]
 pub(crate) fn is_in_task() -> bool {
-    let offset = CONTEXT_OFFSET.load(Ordering::Relaxed);
-    if offset == 0 {
+    if !context::is_known() {
         return is_in_task_slowly();
     }
-    // SAFETY: the GIL is held, so there is a thread state; `setup` has checked both offsets on this
-    // interpreter.
-    unsafe {
-        let context = context_at(offset);
-        !context.is_null() && *context.add(ENTERED_OFFSET).cast::<i32>() != 0
-    }
-}
-
-/// # Safety
-/// The GIL is held and `offset` is within the thread state.
-#[inline(always)]
-unsafe fn context_at(offset: usize) -> *const u8 {
-    // SAFETY: as the caller promises.
-    unsafe { *ffi::PyThreadState_Get().cast::<u8>().add(offset).cast::<*const u8>() }
+    // SAFETY: the GIL is held, so there is a thread state, which is the caller's.
+    unsafe { context::entered(ffi::PyThreadState_Get()) }.is_some()
 }
 
 #[cold]
@@ -134,6 +116,7 @@ pub(crate) fn innermost(py: Python<'_>) -> Option<Bound<'_, Token>> {
 pub(crate) fn enter(number: u32, kind: u8) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
+    launches::find_tasks(py);
     let parent = innermost(py);
     let above = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
     // SAFETY: null, or a scope that the parent's token owns.
@@ -190,44 +173,17 @@ pub(crate) fn setup(py: Python<'_>) -> PyResult<()> {
     let variable = contextvars.getattr("ContextVar")?.call(("marey_scope",), Some(&arguments))?;
     // A second import of the module finds it made.
     drop(VARIABLE.set(py, variable.unbind()));
-    let context = contextvars.call_method0("copy_context")?;
-    CONTEXT_OFFSET.store(find_offset(py, &context)?, Ordering::Relaxed);
-    Ok(())
-}
-
-/// The offset at which the thread state points to the current context; 0 if it is not found.
-fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let version = py.version_info();
-    let candidates: Vec<usize> = match (version.major, version.minor) {
-        (3, 10) => vec![240],
-        (3, 11) => vec![224],
-        (3, 12 | 13) => vec![208],
-        // Later thread states are larger than this by far.
-        (3, 14..) => (64..400).step_by(size_of::<usize>()).collect(),
-        _ => Vec::new(),
-    };
-    let wanted = context.as_ptr() as usize;
-    let look = move |candidates: &[usize]| {
-        candidates.iter().copied().find(|&offset| {
-            // SAFETY: the GIL is held, and the candidates lie within the thread state of the version
-            // that they are for.
-            let found = unsafe { context_at(offset) };
-            // SAFETY: if it is the context, it is an object of at least this size.
-            found as usize == wanted && unsafe { *found.add(ENTERED_OFFSET).cast::<i32>() } == 1
-        })
-    };
-    let inside = candidates.clone();
-    let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| look(&inside))?;
-    let found: Option<usize> = context.call_method1("run", (probe,))?.extract()?;
-    // Outside, neither the pointer nor the flag may say the same.
-    // SAFETY: a live context object.
-    let is_entered_after =
-        unsafe { *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() };
-    Ok(found.filter(|_| look(&candidates).is_none() && is_entered_after == 0).unwrap_or(0))
+    context::setup(py)
 }
 
 /// Whether tasks are told by the interpreter's own words rather than by asking asyncio.
 #[pyfunction]
 pub(crate) fn task_detection_is_fast() -> bool {
-    CONTEXT_OFFSET.load(Ordering::Relaxed) != 0
+    context::is_known()
+}
+
+/// Whether launches find the scopes of tasks. That is found out where a task first enters one.
+#[pyfunction]
+pub(crate) fn launches_find_tasks() -> bool {
+    launches::do_find_tasks()
 }

@@ -1,4 +1,4 @@
-//! When a thread without the GIL may look at its frames: until the interpreter begins to end.
+//! When a thread without the GIL may look at its state and frames: until the interpreter begins to end.
 //!
 //! From then on the states of threads are freed by another thread, and who asks for the GIL ends there,
 //! with all that is on its stack. So whoever looks is counted, and the interpreter waits for it.

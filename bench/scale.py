@@ -1,0 +1,223 @@
+"""Measures large runs: `python bench/scale.py`.
+
+Each row is a command of the installed `marey`, as a whole process: how long it takes and the most
+memory that is resident, with `--baseline PATH` beside another `marey`, such as that of the last
+release, in turn. Runs are recorded once and kept in `--folder`. `--sizes 1,8,100` says of how many
+million host spans there shall be runs, `--update` writes the table to `docs/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import kineto_trace
+from spans import Recorded
+from table import duration, grid, measured_with, update
+
+ROUNDS = 3
+MILLION = 1_000_000
+SIZES = (1, 8)
+RANKS = 1_000
+SPANS_A_RANK = 10_000
+EVENTS = (MILLION, 10 * MILLION)
+MAX_OPEN_FILES = 500
+CSV_BAR_SECONDS = 6.0
+RANKS_BAR_SECONDS = 60.0
+
+Command = Callable[[Path], list[str | Path]]
+"""Arguments of `marey` for an output, which is not there yet."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured command."""
+
+    what: str
+    size: str
+    command: Command
+    bar_seconds: float | None = None
+    bar_bytes: float | None = None
+    max_open_files: int | None = None
+    """More open files than these the process is not given."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took; nothing is known of one that failed but its status."""
+
+    seconds: float
+    memory_bytes: float
+    status: int = 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures large runs.")
+    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--baseline", type=Path, metavar="MAREY", help="another marey to compare")
+    parser.add_argument("--folder", type=Path, help="where runs are kept, instead of nowhere")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is measured")
+    parser.add_argument("--only", metavar="WORD", help="only rows that have this word")
+    parser.add_argument(
+        "--sizes",
+        type=lambda text: tuple(int(size) for size in text.split(",")),
+        default=SIZES,
+        help="million host spans of the runs, with commas between them",
+    )
+    options = parser.parse_args()
+    marey = Path(sys.executable).with_name("marey")
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as scratch:
+        folder = (options.folder or Path(scratch)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        recorded = Recorded(folder, marey)
+        programs = [marey, *([options.baseline.absolute()] if options.baseline else [])]
+        lines: list[tuple[str, ...]] = [headings(len(programs) > 1)]
+        for row in rows(recorded, options.sizes):
+            if options.only is None or options.only in row.what:
+                costs = in_turn(row, programs, Path(scratch), options.rounds)
+                lines.append(line(row, costs))
+                print("  ".join(lines[-1]), flush=True)
+    text = "\n".join(grid(lines))
+    print(text)
+    if options.update:
+        update(f"{measured_with('bench/scale.py --update')}\n\n{text}", "bench/scale.py")
+    return 0
+
+
+def rows(recorded: Recorded, sizes: tuple[int, ...]) -> Iterator[Row]:
+    """The rows; what a command needs is recorded before it runs."""
+    for size in sizes:
+        bar = CSV_BAR_SECONDS * max(1.0, size / 8)
+        command = partial(exported, recorded, size * MILLION)
+        yield Row("`marey export -f csv`", f"{size} M spans", command, bar_seconds=bar)
+    of_ranks = f"{RANKS:,} ranks of {SPANS_A_RANK:,} spans"
+    bars = (RANKS_BAR_SECONDS, None, MAX_OPEN_FILES)
+    yield Row("`marey collect`", of_ranks, partial(collected, recorded), *bars)
+    yield Row("`marey merge`", of_ranks, partial(merged, recorded), *bars)
+    for events in EVENTS:
+        command = partial(imported, recorded.folder, events)
+        yield Row("`marey import`", f"{events // MILLION} M events", command)
+
+
+def exported(recorded: Recorded, spans: int, out: Path) -> list[str | Path]:
+    return ["export", recorded.run(spans), "-f", "csv", "-o", out]
+
+
+def imported(folder: Path, events: int, out: Path) -> list[str | Path]:
+    return ["import", trace_of(folder, events), "-o", out]
+
+
+def collected(recorded: Recorded, out: Path) -> list[str | Path]:
+    shutil.copytree(recorded.spools(RANKS, SPANS_A_RANK), out)
+    return ["collect", "--quiet", out]
+
+
+def merged(recorded: Recorded, out: Path) -> list[str | Path]:
+    return ["merge", *recorded.runs(RANKS, SPANS_A_RANK), "-o", out]
+
+
+def trace_of(folder: Path, events: int) -> Path:
+    """A trace of torch.profiler with so many events."""
+    path = folder / f"trace_{events}.json"
+    if not path.is_file():
+        hidden = path.with_suffix(".part")
+        kineto_trace.write(hidden, events)
+        hidden.rename(path)
+    return path
+
+
+def in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
+    """The median of each program; the first failure of one that fails."""
+    costs: list[list[Cost]] = [[] for _ in programs]
+    for _ in range(rounds):
+        for program, some in zip(programs, costs, strict=True):
+            some.append(measured(program, row, scratch / "out"))
+    return [median(some) for some in costs]
+
+
+def median(costs: list[Cost]) -> Cost:
+    for cost in costs:
+        if cost.status != 0:
+            return cost
+    return Cost(
+        statistics.median(cost.seconds for cost in costs),
+        statistics.median(cost.memory_bytes for cost in costs),
+    )
+
+
+def measured(program: Path, row: Row, out: Path) -> Cost:
+    """Runs a command as a whole process, and removes what it wrote."""
+    command = [program, *row.command(out)]
+    os.sync()  # what was written before is not written meanwhile
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=partial(limit_open_files, row.max_open_files),
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if out.is_dir():
+        shutil.rmtree(out)
+    out.unlink(missing_ok=True)
+    return Cost(seconds, usage.ru_maxrss * 1024, process.returncode)
+
+
+def limit_open_files(most: int | None) -> None:
+    if most is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def headings(has_baseline: bool) -> tuple[str, ...]:
+    before = ("before", "memory") if has_baseline else ()
+    return ("what", "of", *before, "it takes", "memory", "bar", "")
+
+
+def line(row: Row, costs: list[Cost]) -> tuple[str, ...]:
+    """A line of the table."""
+    ours, *baseline = costs
+    before = [text for cost in baseline for text in cost_texts(cost)]
+    bars = []
+    if row.bar_seconds is not None:
+        bars.append(f"≤ {row.bar_seconds:g} s")
+    if row.bar_bytes is not None:
+        bars.append(f"≤ {row.bar_bytes / 1e6:,.0f} MB")
+    if row.max_open_files is not None:
+        bars.append(f"≤ {row.max_open_files} open files")
+    return (row.what, row.size, *before, *cost_texts(ours), ", ".join(bars), verdict(row, ours))
+
+
+def cost_texts(cost: Cost) -> tuple[str, str]:
+    if cost.status != 0:
+        return (f"ends with {cost.status}", "-")
+    return (duration(cost.seconds * 1e9), f"{cost.memory_bytes / 1e6:,.0f} MB")
+
+
+def verdict(row: Row, cost: Cost) -> str:
+    limits = (row.bar_seconds, row.bar_bytes, row.max_open_files)
+    if all(limit is None for limit in limits):
+        return ""
+    holds = (
+        cost.status == 0
+        and (row.bar_seconds is None or cost.seconds <= row.bar_seconds)
+        and (row.bar_bytes is None or cost.memory_bytes <= row.bar_bytes)
+    )
+    return "holds" if holds else "**missed**"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Runs of any number of host spans, recorded by `spans.c` against the installed wheel.
+
+They are kept in a folder, each under its size, so that a later measurement finds them there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from native import LIBRARY, PACKAGE
+
+SOURCE = Path(__file__).with_name("spans.c")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Runs in a folder, and the program that collects them."""
+
+    folder: Path
+    marey: Path
+
+    def run(self, spans: int) -> Path:
+        """The collected run of one process with this many spans: steps of 100 scopes, 2,000 names.
+
+        Raises:
+            subprocess.CalledProcessError: It could not be recorded or collected.
+        """
+        path = self.folder / f"spans_{spans}.marey"
+        if not (path / "manifest.json").is_file():
+            self._record(self._program(), path, spans)
+            subprocess.run([self.marey, "collect", "--quiet", path], check=True)
+        return path
+
+    def spools(self, ranks: int, spans: int) -> Path:
+        """A run of so many processes with this many spans each, which has not been collected."""
+        path = self.folder / f"spools_{ranks}_{spans}.marey"
+        done = path.with_suffix(".recorded")
+        if not done.is_file():
+            shutil.rmtree(path, ignore_errors=True)
+            program = self._program()
+            for rank in range(ranks):
+                self._record(program, path, spans, rank)
+            done.touch()
+        return path
+
+    def runs(self, ranks: int, spans: int) -> list[Path]:
+        """So many collected runs of a process with this many spans each."""
+        folder = self.folder / f"runs_{ranks}_{spans}"
+        done = folder / "recorded"
+        paths = [folder / f"rank_{rank}.marey" for rank in range(ranks)]
+        if not done.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            program = self._program()
+            for rank, path in enumerate(paths):
+                self._record(program, path, spans, rank)
+            subprocess.run([self.marey, "collect", "--quiet", *paths], check=True)
+            done.touch()
+        return paths
+
+    def _program(self) -> Path:
+        program = self.folder / "spans"
+        if not program.is_file() or program.stat().st_mtime < SOURCE.stat().st_mtime:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}"]
+            subprocess.run(["cc", *flags, SOURCE, "-o", program, "-ldl"], check=True)
+        return program
+
+    def _record(self, program: Path, path: Path, spans: int, rank: int | None = None) -> None:
+        environment = {
+            **os.environ,
+            "MAREY_LIB": str(LIBRARY),
+            "MAREY_RUN_DIR": str(path),
+            "MAREY_COLLECT": "0",
+        }
+        if rank is not None:
+            environment["RANK"] = str(rank)
+        command = [str(program), str(path.with_suffix("")), str(spans)]
+        subprocess.run(command, check=True, env=environment)

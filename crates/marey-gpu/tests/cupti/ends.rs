@@ -1,0 +1,57 @@
+//! How a process ends whose devices do not.
+
+use crate::harness::{alone, play};
+use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::search::Hints;
+use marey_gpu::level::{self, Request};
+use marey_record::{SessionOptions, api};
+use std::path::PathBuf;
+
+/// A launch behind a collective that never ends.
+const SCRIPT: &str = "
+version 130001
+fail cuCtxSynchronize -2147483648
+part go {
+    launch ends duration 5
+    launch hangs unfinished
+}
+";
+
+/// A folder of this process.
+fn folder() -> PathBuf {
+    std::env::var_os("LD_LIBRARY_PATH").unwrap().into()
+}
+
+#[test]
+#[expect(unsafe_code, reason = "atexit takes a C function")]
+fn a_process_ends_behind_a_device_that_hangs() {
+    if !alone("ends::a_process_ends_behind_a_device_that_hangs", SCRIPT) {
+        return;
+    }
+    // SAFETY: plain numbers, and a function that lives as long as the process. It runs after the recorder's,
+    // which come later.
+    unsafe {
+        libc::alarm(60);
+        libc::atexit(check_profile);
+    }
+    api::start(&SessionOptions::named(folder().join("profile").to_str().unwrap())).unwrap();
+    let (calls, hints) = (Interfaces::default(), Hints::from_env(Vec::new()));
+    let request = Request { is_required: true, keeps_activities: false, calls, hints };
+    level::start(&request).unwrap();
+    play("go");
+}
+
+extern "C" fn check_profile() {
+    let profile = std::fs::read_to_string(folder().join("profile.hatchet")).unwrap_or_default();
+    let is_counted = !profile.contains("\"device_records_dropped\": 0");
+    for text in ["\"name\": \"ends\"", "\"complete\": true", "\"gpu end\": "] {
+        if !(profile.contains(text) && is_counted) {
+            eprintln!("no {text}, or no loss, in {profile}");
+            // SAFETY: a plain number.
+            #[expect(unsafe_code, reason = "the test has ended, and its success was told")]
+            unsafe {
+                libc::_exit(1)
+            };
+        }
+    }
+}

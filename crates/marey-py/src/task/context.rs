@@ -1,0 +1,229 @@
+//! The context that a thread runs in, and the value of a variable in it, as the interpreter keeps them.
+//!
+//! Whether code runs in an entered context is told by two words: the thread state's pointer to the
+//! context, and the context's flag. Where they are is found out when the module is imported, by entering
+//! a context and looking.
+//!
+//! A context that a thread has entered is changed by that thread alone, and its variables are in a
+//! persistent map (`Python/hamt.c`) whose nodes never change. So a thread without the GIL may read its own
+//! context as it is. [`Variable::learn`] compares what it reads with what it has set before that is trusted.
+
+use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
+use pyo3::prelude::*;
+use pyo3::types::PyCFunction;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Offset of `PyThreadState.context`; 0 while unknown.
+static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
+
+// The structures of CPython 3.10 to 3.14 (`pycore_context.h`, `pycore_hamt.h`).
+
+const HEAD: usize = size_of::<PyObject>();
+/// `PyContext.ctx_vars`, behind the context around it.
+const VARS_OFFSET: usize = HEAD + 8;
+/// `PyContext.ctx_entered`, behind the variables and the weak references.
+const ENTERED_OFFSET: usize = VARS_OFFSET + 16;
+/// `PyHamtObject.h_root`.
+const ROOT_OFFSET: usize = HEAD;
+/// `PyHamtNode_Bitmap.b_bitmap`, behind the number of entries.
+const BITMAP_OFFSET: usize = HEAD + 8;
+/// `PyHamtNode_Bitmap.b_array`: pairs of a key and its value, or of null and a node.
+const PAIRS_OFFSET: usize = BITMAP_OFFSET + 8;
+/// `PyHamtNode_Array.a_array`.
+const CHILDREN_OFFSET: usize = HEAD;
+/// Bits of the hash that a level of the map goes by.
+const LEVEL_BITS: u32 = 5;
+
+/// Whether it is known where threads keep their context.
+#[inline(always)]
+pub(super) fn is_known() -> bool {
+    CONTEXT_OFFSET.load(Ordering::Relaxed) != 0
+}
+
+/// The context that a thread has entered; `None` where it has entered none.
+///
+/// # Safety
+/// [`is_known`], and the state is the caller's and stays.
+#[inline(always)]
+pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
+    let offset = CONTEXT_OFFSET.load(Ordering::Relaxed);
+    // SAFETY: `setup` has checked both offsets on this interpreter.
+    unsafe {
+        let context = read(state.cast(), offset).cast::<u8>();
+        (!context.is_null() && *context.add(ENTERED_OFFSET).cast::<i32>() != 0).then_some(context)
+    }
+}
+
+/// The pointer at an offset of a structure.
+///
+/// # Safety
+/// There is one.
+#[inline(always)]
+unsafe fn read(structure: *const u8, offset: usize) -> *mut PyObject {
+    // SAFETY: as the caller promises.
+    unsafe { *structure.add(offset).cast::<*mut PyObject>() }
+}
+
+/// Finds out how to tell a task's context.
+pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
+    let context = py.import("contextvars")?.call_method0("copy_context")?;
+    CONTEXT_OFFSET.store(find_offset(py, &context)?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The offset at which the thread state points to the current context; 0 if it is not found.
+fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let version = py.version_info();
+    let candidates: Vec<usize> = match (version.major, version.minor) {
+        (3, 10) => vec![240],
+        (3, 11) => vec![224],
+        (3, 12 | 13) => vec![208],
+        // Later thread states are larger than this by far.
+        (3, 14..) => (64..400).step_by(size_of::<usize>()).collect(),
+        _ => Vec::new(),
+    };
+    let wanted = context.as_ptr() as usize;
+    let look = move |candidates: &[usize]| {
+        candidates.iter().copied().find(|&offset| {
+            // SAFETY: the GIL is held, and the candidates lie within the thread state of the version
+            // that they are for.
+            let found = unsafe { read(ffi::PyThreadState_Get().cast(), offset).cast::<u8>() };
+            // SAFETY: if it is the context, it is an object of at least this size.
+            found as usize == wanted && unsafe { *found.add(ENTERED_OFFSET).cast::<i32>() } == 1
+        })
+    };
+    let inside = candidates.clone();
+    let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| look(&inside))?;
+    let found: Option<usize> = context.call_method1("run", (probe,))?.extract()?;
+    // Outside, neither the pointer nor the flag may say the same.
+    // SAFETY: a live context object.
+    let is_entered_after =
+        unsafe { *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() };
+    Ok(found.filter(|_| look(&candidates).is_none() && is_entered_after == 0).unwrap_or(0))
+}
+
+/// A context variable, as it is found in contexts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variable {
+    /// Kept for ever.
+    object: *mut PyObject,
+    hash: u32,
+    /// The types of a map's nodes.
+    bitmap_type: *mut PyTypeObject,
+    array_type: *mut PyTypeObject,
+}
+
+// SAFETY: the pointers are to objects that stay as long as the process, and only compared.
+unsafe impl Send for Variable {}
+// SAFETY: as above.
+unsafe impl Sync for Variable {}
+
+impl Variable {
+    /// Learns how to find a variable; `None` where this interpreter does not keep it as expected.
+    pub(super) fn learn(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        /// A node with so many children is an array, surely: it is from 16 of 32 on.
+        const MANY: usize = 128;
+        let py = object.py();
+        let version = py.version_info();
+        if !is_known() || version.major != 3 || !(10..=14).contains(&version.minor) {
+            return Ok(None);
+        }
+        let hash = object.hash()?;
+        let mut variable = Self {
+            // Given to it: it stays as long as the process.
+            object: object.clone().into_ptr(),
+            hash: hash as u32 ^ (hash as u64 >> 32) as u32,
+            bitmap_type: null_mut(),
+            array_type: null_mut(),
+        };
+        if variable.hash == u32::MAX {
+            variable.hash -= 1;
+        }
+        let contexts = py.import("contextvars")?;
+        let context = contexts.call_method0("Context")?;
+        let other = || contexts.getattr("ContextVar")?.call1(("marey_probe",));
+        let set = |variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
+            context.call_method1("run", (variable.getattr("set")?, value)).map(drop)
+        };
+        set(&other()?, &context)?;
+        variable.bitmap_type = node_type(&context, "hamt_bitmap_node")?;
+        if variable.bitmap_type.is_null() || !variable.is_found(&context, None) {
+            return Ok(None);
+        }
+        set(object, object)?;
+        let mut is_right = variable.is_found(&context, Some(object));
+        for _ in 0..MANY {
+            set(&other()?, &context)?;
+        }
+        variable.array_type = node_type(&context, "hamt_array_node")?;
+        is_right &= !variable.array_type.is_null() && variable.is_found(&context, Some(object));
+        // The same variable with another value.
+        set(object, &contexts)?;
+        is_right &= variable.is_found(&context, Some(&contexts));
+        Ok(is_right.then_some(variable))
+    }
+
+    fn is_found(&self, context: &Bound<'_, PyAny>, wanted: Option<&Bound<'_, PyAny>>) -> bool {
+        // SAFETY: the GIL is held.
+        let found = unsafe { self.value_in(context.as_ptr().cast()) };
+        found == wanted.map(Bound::as_ptr)
+    }
+
+    /// The variable's value in a context, borrowed; `None` where it has none, or shares its hash with another.
+    ///
+    /// # Safety
+    /// The caller's thread has entered the context, or holds the GIL.
+    #[inline]
+    pub(super) unsafe fn value_in(&self, context: *const u8) -> Option<*mut PyObject> {
+        // SAFETY: nobody else changes the context meanwhile, as the caller promises, so its map stays, whose
+        // nodes never change; `learn` has checked the offsets on this interpreter.
+        unsafe {
+            let mut node = read(read(context, VARS_OFFSET).cast(), ROOT_OFFSET);
+            let mut hash = self.hash;
+            while !node.is_null() {
+                let position = hash & ((1 << LEVEL_BITS) - 1);
+                hash >>= LEVEL_BITS;
+                if ffi::Py_TYPE(node) == self.array_type {
+                    node =
+                        read(node.cast(), CHILDREN_OFFSET + position as usize * size_of::<usize>());
+                    continue;
+                }
+                if ffi::Py_TYPE(node) != self.bitmap_type {
+                    return None;
+                }
+                let bitmap = *node.cast::<u8>().add(BITMAP_OFFSET).cast::<u32>();
+                if bitmap >> position & 1 == 0 {
+                    return None;
+                }
+                let before = (bitmap & ((1 << position) - 1)).count_ones() as usize;
+                let pair = PAIRS_OFFSET + before * 2 * size_of::<usize>();
+                let (key, value) =
+                    (read(node.cast(), pair), read(node.cast(), pair + size_of::<usize>()));
+                if !key.is_null() {
+                    return (key == self.object).then_some(value);
+                }
+                node = value;
+            }
+            None
+        }
+    }
+}
+
+/// The type of the root of a context's map, if that has this name; else null.
+fn node_type(context: &Bound<'_, PyAny>, name: &str) -> PyResult<*mut PyTypeObject> {
+    let is_called = |object: *mut PyObject, name: &str| {
+        // SAFETY: the GIL is held, and the offsets are those of objects in the versions that `learn` lets by.
+        let object = unsafe { Bound::from_borrowed_ptr_or_opt(context.py(), object) };
+        object.map_or(Ok(false), |object| Ok::<_, PyErr>(object.get_type().name()? == name))
+    };
+    // SAFETY: as above; what the first is not, is not looked into.
+    unsafe {
+        let map = read(context.as_ptr().cast(), VARS_OFFSET);
+        if !is_called(map, "hamt")? {
+            return Ok(null_mut());
+        }
+        let root = read(map.cast(), ROOT_OFFSET);
+        Ok(if is_called(root, name)? { ffi::Py_TYPE(root) } else { null_mut() })
+    }
+}

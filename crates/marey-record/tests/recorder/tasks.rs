@@ -1,0 +1,215 @@
+//! Launches of tasks: in the innermost scope of the task that the thread runs.
+
+use crate::devices::{kernel, launch, tell};
+use crate::harness::{Turn, look, on_thread, scope};
+use crate::profile::Profile;
+use marey_record::api::TaskReceiver;
+use marey_record::{Detached, NodeKind, api};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::null;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+thread_local! {
+    /// The innermost scope of the task that this thread runs.
+    static RUNNING: RefCell<Option<Arc<Detached>>> = const { RefCell::new(None) };
+}
+
+#[expect(unsafe_code, reason = "the receiver is a C function")]
+extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
+    let scope = RUNNING.with_borrow(Clone::clone);
+    // SAFETY: the receiver came with the function, and the scope is kept until it returns.
+    unsafe { receive(receiver, scope.as_ref().map_or(null(), Arc::as_ptr)) };
+}
+
+/// Goes on with a task that is in this scope.
+fn run(task: Option<&Arc<Detached>>) {
+    RUNNING.set(task.cloned());
+}
+
+fn enter(name: &str) -> Arc<Detached> {
+    let parent = RUNNING.with_borrow(Clone::clone);
+    let entered = api::enter_in_task(parent, api::intern(name), NodeKind::Scope).unwrap();
+    run(Some(&entered));
+    entered
+}
+
+fn begin() -> Turn {
+    let turn = Turn::begin();
+    api::set_task_provider(innermost);
+    run(None);
+    turn
+}
+
+/// Has every launch up to this number known as a kernel of so many nanoseconds.
+fn tell_all(last: u32) {
+    let kernels: Vec<_> = (1..=last).map(|number| kernel(number, "k", number.into())).collect();
+    tell(&kernels);
+}
+
+fn times(profile: &Profile) -> Vec<(&str, u64)> {
+    let kernels = profile.nodes.iter().filter(|(path, _)| path.ends_with('k'));
+    kernels
+        .filter_map(|(path, node)| Some((path.as_str(), node["metrics"]["time (ns)"].as_u64()?)))
+        .collect()
+}
+
+#[test]
+fn launches_of_tasks_that_interleave_are_in_their_scopes() {
+    let turn = begin();
+    let session = turn.start("tasks");
+    scope("loop", || {
+        launch(1);
+        let a = enter("a");
+        run(None);
+        let b = enter("b");
+        run(Some(&a));
+        launch(2);
+        run(Some(&b));
+        launch(4);
+        let inner = enter("inner");
+        launch(8);
+        run(Some(&a));
+        launch(16);
+        a.exit();
+        run(Some(&inner));
+        inner.exit();
+        run(Some(&b));
+        launch(32);
+        b.exit();
+        // A task that began in a scope is in it still when that was left.
+        run(Some(&a));
+        launch(64);
+        run(None);
+        launch(128);
+    });
+    tell_all(128);
+    assert_eq!(
+        times(&look(session)),
+        [("loop/a/k", 82), ("loop/b/inner/k", 8), ("loop/b/k", 36), ("loop/k", 129)]
+    );
+}
+
+#[test]
+fn a_scope_of_the_thread_s_own_is_inside_the_task_s_if_it_is_the_later_one() {
+    let turn = begin();
+    let session = turn.start("both");
+    let task = enter("task");
+    scope("range", || {
+        launch(1);
+        let inner = enter("inner");
+        launch(2);
+        run(Some(&task));
+        inner.exit();
+        launch(4);
+    });
+    launch(8);
+    // A training step is marey's: the task goes on in its own scope.
+    api::step_begin();
+    launch(16);
+    task.exit();
+    run(None);
+    launch(32);
+    tell_all(32);
+    assert_eq!(
+        times(&look(session)),
+        [("range/k", 5), ("step/k", 32), ("task/inner/k", 2), ("task/k", 24)]
+    );
+}
+
+#[test]
+fn a_thread_that_runs_a_task_of_another_s_launches_in_its_scopes() {
+    let turn = begin();
+    let session = turn.start("handed over");
+    scope("main", || {
+        let (a, b) = (enter("a"), enter("b"));
+        on_thread("executor", move || {
+            for (number, task) in (1..).zip([&a, &b, &b, &a]) {
+                run(Some(task));
+                launch(number);
+            }
+            run(Some(&b));
+            let own = enter("own");
+            launch(5);
+            own.exit();
+            run(None);
+            launch(6);
+        });
+    });
+    run(None);
+    tell_all(6);
+    assert_eq!(
+        times(&look(session)),
+        [("main/a/b/k", 5), ("main/a/b/own/k", 5), ("main/a/k", 5), ("main/k", 6)]
+    );
+}
+
+#[test]
+fn a_task_of_an_older_recording_is_no_place() {
+    let turn = begin();
+    let first = turn.start("first");
+    let _old = enter("old");
+    api::discard(first).unwrap();
+    let second = turn.start("second");
+    scope("new", || launch(1));
+    run(None);
+    tell_all(1);
+    assert_eq!(times(&look(second)), [("new/k", 1)]);
+}
+
+#[test]
+fn pytorch_s_backward_thread_follows_the_main_thread_into_its_task() {
+    let turn = begin();
+    let session = turn.start("autograd");
+    let (go, wait) = sync_channel(0);
+    let (done, finished) = sync_channel(0);
+    let thread = std::thread::Builder::new().name("pt_autograd_0".to_owned()).spawn(move || {
+        for number in wait {
+            launch(number);
+            done.send(()).unwrap();
+        }
+    });
+    let backward = |number: u32| {
+        go.send(number).unwrap();
+        finished.recv().unwrap();
+    };
+    scope("loop", || {
+        let a = enter("a");
+        run(None);
+        let b = enter("b");
+        backward(1);
+        // Another task goes on, of which its launches tell.
+        run(Some(&a));
+        launch(2);
+        backward(4);
+        let inner = enter("inner");
+        backward(8);
+        run(Some(&a));
+        inner.exit();
+        backward(16);
+        run(None);
+        launch(32);
+        backward(64);
+        run(Some(&b));
+        launch(128);
+        // It is in a scope of the main thread's own that came later.
+        scope("range", || backward(256));
+        b.exit();
+        run(None);
+        backward(512);
+    });
+    drop(go);
+    thread.unwrap().join().unwrap();
+    tell_all(512);
+    assert_eq!(
+        times(&look(session)),
+        [
+            ("loop/a/inner/k", 8),
+            ("loop/a/k", 2 + 4 + 16),
+            ("loop/b/k", 1 + 128),
+            ("loop/k", 32 + 64 + 512),
+            ("loop/range/k", 256),
+        ]
+    );
+}
