@@ -213,6 +213,29 @@ def test_times_of_devices_lie_on_the_clock_of_the_host(clock: str) -> None:
     assert outside == 0
 
 
+def test_an_activity_without_times_stands_where_the_one_before_it_does() -> None:
+    run(
+        """
+        session = marey.start("profile", backend="cupti", data="trace")
+        double.run()
+        marey.finalize(session, output_format="marey")
+        """,
+        """
+        clock real
+        launch timed duration 100
+        launch untimed untimed
+        copy to-device 64 backwards duration 40
+        """,
+    )
+    kinds = rows("SELECT kind, duration_nanos FROM gpu_activities ORDER BY start_nanos, kind, name")
+    assert kinds == [("kernel", 100), ("kernel", 0), ("memcpy", 0)]
+    ((start_nanos,), (same_nanos,)) = rows(
+        "SELECT start_nanos FROM gpu_activities WHERE kind = 'kernel' ORDER BY name"
+    )
+    assert start_nanos == same_nanos
+    assert rows("SELECT cause, count FROM losses WHERE count > 0") == [("device_times_missing", 2)]
+
+
 def test_the_run_tells_the_devices_and_the_library() -> None:
     record()
     ((number, kind, told),) = rows("SELECT device, type, properties FROM devices")

@@ -54,7 +54,7 @@ pub enum Level {
 /// for it waits for them.
 static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 
-/// What waits for the driver beside the program's thread that starts it.
+/// The thread that begins CUPTI after the driver's start, where it could not begin within it.
 static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 
 /// All sources of devices, as the recorder sees them.
@@ -133,7 +133,7 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
     }
 }
 
-/// Begins; `more` is what else is to be said where CUPTI tells.
+/// Begins to record; `more` ends the note where that is by CUPTI.
 fn begin(request: &Request, more: &str) -> Level {
     match api::in_library(|| session::start(&request.hints, request.wanted())) {
         Ok(library) => begun(library, more),
@@ -144,7 +144,7 @@ fn begin(request: &Request, more: &str) -> Level {
     }
 }
 
-/// By CUPTI from now on; what else is to be said of it comes last.
+/// Returns the level of recording by this library, and notes it with `more` at the end.
 fn begun(library: &Library, more: &str) -> Level {
     let (path, version) = (library.path.display(), library.api_version);
     let beside = if session::is_beside_others() { ", beside other tools" } else { "" };
@@ -161,7 +161,7 @@ pub fn driver_starts() {
     }
 }
 
-/// Begins without a wait for anybody who may wait for this thread; whether that could be.
+/// Begins without waiting for anybody who may wait for this thread. Returns whether that was possible.
 fn begin_within_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
@@ -174,7 +174,7 @@ fn begin_within_start() -> bool {
     has_begun
 }
 
-/// What is said where the program may have launched something before.
+/// Added to the note where the program may have launched something before.
 const LATE: &str = "; it began after the driver, and what was launched before it is missing";
 
 fn begin_late() {

@@ -15,7 +15,7 @@ fn number(device: Device) -> u32 {
     (device.addr() as u32).wrapping_sub(1)
 }
 
-/// What a number is that names a device on every machine, after `GPU-` or, of a part of it, `MIG-`.
+/// Returns the UUID of a device without its prefix: `GPU-`, or `MIG-` of a part.
 fn uuid(number: u32) -> String {
     format!("00000000-0000-0000-0000-{number:012}")
 }

@@ -129,8 +129,8 @@ impl Buffer {
         self.open == 0
     }
 
-    /// Looks where the first records were, if it was filled before: all of it would take longer than
-    /// to fill it.
+    /// Whether it begins with zeros, where the first records of an earlier use would be. To look at all of
+    /// it would take longer than to fill it.
     fn is_zeroed(&self) -> bool {
         const ENOUGH: usize = 1024;
         // SAFETY: the profiler said that `size` bytes are its to read and write, and nobody else does.

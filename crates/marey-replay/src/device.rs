@@ -15,7 +15,7 @@ pub(crate) struct Device {
     pub bus_width_bits: u32,
     pub memory_bytes: u64,
     pub l2_bytes: u32,
-    /// What its UUID ends with; its number where the script says nothing else.
+    /// The last byte of its UUID; its number where the script says nothing else.
     pub uuid: Option<u8>,
 }
 

@@ -38,8 +38,8 @@ const KNOWN: usize = 64;
 /// Contexts that have launched something, by their addresses.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The devices of contexts, by the numbers that records have. Those of contexts that are gone stay: what is
-/// of them may be read later.
+/// The devices of contexts, by the contexts' numbers in records. A context that is destroyed stays here,
+/// since its records may be read later.
 static CONTEXT_DEVICES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
 
 /// What a call of the driver does, by its number: one of the numbers below.
@@ -147,7 +147,8 @@ const fn interface(of_domain: u32) -> usize {
     (of_domain - domain::DRIVER_API) as usize
 }
 
-/// The device of a context, by its number; the first that the program used where it is not known.
+/// Returns the device of a context, by the context's number. Where that is not known, the device that the
+/// program used first.
 pub(super) fn device_of(context: Option<u32>) -> u32 {
     let devices = context_devices();
     let known = context.and_then(|context| devices.get(&context));
@@ -275,7 +276,7 @@ fn launch(cbid: u32, data: Record, kind: LaunchKind) {
     }
 }
 
-/// Of no bytes nothing comes.
+/// Returns what a call launches that gives its size: a copy of no bytes leaves no record.
 #[expect(unsafe_code, reason = "the arguments are given by their address")]
 fn kind_of_sized(data: Record) -> LaunchKind {
     const SIZE: usize = 2;

@@ -105,7 +105,7 @@ pub(super) unsafe extern "C" fn scoped_completed(
     WORKER.call(DRAIN);
 }
 
-/// Records in a buffer that the library has filled to this length.
+/// Returns how many records are in a buffer that the library has filled to this length.
 #[expect(unsafe_code, reason = "the library walks its own records")]
 fn count_records(words: &[u64], valid: usize) -> u64 {
     let buffer = words.as_ptr().cast::<u8>().cast_mut();

@@ -113,7 +113,7 @@ impl Driver {
         code != error::NOT_INITIALIZED
     }
 
-    /// The major number of the CUDA version, which the driver tells also while it starts.
+    /// Returns the major number of the CUDA version, which the driver tells also while it starts.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn major_within_start() -> Option<u32> {
         let functions = DriverFunctions::of(Loaded::already(Path::new(SONAME))?).ok()?;
@@ -158,7 +158,8 @@ impl Driver {
         (code == error::SUCCESS).then_some(handle)
     }
 
-    /// The number that no other device has, or part of one; `None` if the driver does not say.
+    /// Returns the UUID of a device, or of the part of one that the process sees; `None` if the driver does
+    /// not say.
     pub fn uuid(&self, ordinal: u32) -> Option<String> {
         Some(self.uuid_of(self.handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
     }

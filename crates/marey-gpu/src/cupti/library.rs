@@ -90,8 +90,8 @@ pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
     LIBRARY.get_or_init(|| probe(hints)).as_ref().map_err(Clone::clone)
 }
 
-/// The same while the driver starts, on the thread that starts it, where most calls of the driver would wait
-/// for themselves. Only one that can be used is remembered.
+/// Returns the libcupti of this process while the driver starts, on the thread that starts it: most calls
+/// of the driver would wait for that start. A failure is not remembered.
 pub fn open_within_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
         let driver_major = Driver::major_within_start()?;

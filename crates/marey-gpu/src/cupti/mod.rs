@@ -37,7 +37,7 @@ pub mod session;
 pub(crate) mod subscription;
 pub mod unavailable;
 
-/// Makes calls of CUDA that are not told as the program's.
+/// Makes calls of CUDA that are not recorded as the program's.
 pub(crate) fn unseen<T>(act: impl FnOnce() -> T) -> T {
     callback::ours(act)
 }

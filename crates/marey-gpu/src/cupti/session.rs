@@ -54,8 +54,8 @@ pub fn start(hints: &Hints, wanted: Wanted) -> Result<&'static Library, Unavaila
     Ok(library)
 }
 
-/// The same while the driver starts, on the thread that starts it: CUPTI tells of the program's first launch
-/// then. `None` where that cannot be.
+/// Begins to record while the driver starts, on the thread that starts it, so that the program's first
+/// launch is told. Returns `None` where the library does not allow that.
 pub fn start_within_start(hints: &Hints, wanted: Wanted) -> Option<&'static Library> {
     let library = library::open_within_start(hints)?;
     start_by(library, wanted).ok()?;
@@ -201,7 +201,7 @@ const RESOURCES: [u32; 4] = [
     resource::GRAPHNODE_DESTROY_STARTING,
 ];
 
-/// Says once what the devices are: the driver does not tell while it starts.
+/// Announces the devices to the recorder, once. The driver does not describe them while it starts.
 fn announce_devices() {
     let is_known =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
@@ -224,19 +224,18 @@ fn announce_devices() {
     }
 }
 
-/// How long a flush waits for records that the library has not handed over, where it has no buffer; it
-/// hands over what it has in the call.
+/// How long a flush waits for records while the library has no buffer. It hands buffers over within the
+/// call, so what is missing then is unlikely to come.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The same where it withholds buffers, since something else in them is in progress: until what is
-/// launched meanwhile goes to others.
+/// How long a flush waits while the library withholds buffers because a record in them is in progress.
 const LONG_PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often it is asked in between.
+/// How often the library is asked again meanwhile.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Has what was launched before this handed over. Buffers are taken from the library with what is in progress
-/// only where nothing is recorded afterwards: their other records would never have an end.
+/// Has what was launched before this handed over and read. A forced flush hands over records that are in
+/// progress, without their end and for the last time, so only the last stop makes one.
 pub(crate) fn flush(how: Flush) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
@@ -292,8 +291,8 @@ pub(crate) fn begin_child() {
     reader::begin_child();
 }
 
-/// Reads what the library hands over until everything is heard of that was launched before a mark, or so
-/// long has passed.
+/// Reads what the library hands over, until everything that was launched before a mark has been heard of or
+/// the patience is over.
 fn wait_for_records(subscription: Subscription, before: u32, while_lent: Duration) {
     let begun = Instant::now();
     loop {

@@ -113,9 +113,8 @@ impl Subscription {
         self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
     }
 
-    /// Says whether the buffers that are given come zeroed, so that the library need not do it on the
-    /// program's threads. That is the process's: others that can record beside us may give buffers that
-    /// are not.
+    /// Tells the library whether our buffers come zeroed; otherwise it zeroes them on the program's
+    /// threads. The attribute is the process's, so it is left alone beside others, whose buffers may not be.
     #[expect(unsafe_code, reason = "a call of the library")]
     fn say_whether_zeroed(&self, are_zeroed: bool) {
         if self.is_beside_others() {

@@ -21,10 +21,10 @@ pub(super) struct Visible {
     pub(super) device: Device<'static>,
 }
 
-/// How devices are named to a program.
+/// The variable that selects and orders a program's devices.
 const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Before the number of a device that has no other, and of a part of one.
+/// Prefixes of UUIDs: of whole devices, and of parts (MIG).
 const GPU: &str = "GPU-";
 const MIG: &str = "MIG-";
 

@@ -150,7 +150,7 @@ pub(crate) struct Recorded {
     /// In order of their beginnings.
     pub(crate) calls: Vec<Call>,
     pub(crate) kernels: Vec<Kernel>,
-    /// What devices did besides, with their numbers.
+    /// Names and devices of the other activities.
     pub(crate) others: Vec<(String, u32)>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,

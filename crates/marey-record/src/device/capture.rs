@@ -31,8 +31,8 @@ pub(super) struct Sites {
     places: Vec<Site>,
     numbers: HashMap<(u64, u32, u32), u32>,
     graph_nodes: HashMap<u64, GraphNode, NumberHash>,
-    /// Nodes that are gone, oldest first, with the mark at which they went: what they did may not have
-    /// been told yet.
+    /// Destroyed nodes, oldest first, each after the mark at its destruction. Their activities may not have
+    /// been read yet.
     destroyed: VecDeque<(u32, u64)>,
 }
 
@@ -49,7 +49,7 @@ static SITES: Mutex<Option<Sites>> = Mutex::new(None);
 /// Graph nodes that are remembered; a program that makes graphs for ever destroys them, too.
 const MOST_GRAPH_NODES: usize = 1 << 20;
 
-/// Of those that are gone so many are kept between two flushes.
+/// Destroyed nodes that are kept until the next flush.
 const MOST_DESTROYED: usize = 1 << 18;
 
 impl Sites {
@@ -135,14 +135,14 @@ pub fn cloned(original: u64, copy: u64) {
     }
 }
 
-/// A node of a graph is gone. What it did before may be told later.
+/// A node of a graph is destroyed. Its activities may be read later.
 pub fn destroyed(graph_node: u64) {
     if let Some(sites) = sites().as_mut() {
         sites.destroy(graph_node, CONTROL.mark.load(Ordering::SeqCst) as u32);
     }
 }
 
-/// All has been told of nodes that went before this mark.
+/// Forgets nodes that were destroyed before this mark, as all their activities have been read.
 pub fn forget_destroyed_before(mark: u32) {
     if let Some(sites) = sites().as_mut() {
         sites.forget_destroyed_before(mark);

@@ -115,8 +115,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Takes in that something ended which nobody will tell of: it is awaited no more, and counted as a
-    /// loss if a session saw it launched.
+    /// Releases the launch of an activity whose end will never be told, and counts the activity as a loss if
+    /// a session saw its launch.
     pub fn add_unfinished(&mut self, correlation: u32) {
         let launched = self.devices.find(correlation);
         if launched.is_none_or(|found| found.launch.sessions != 0) {

@@ -33,7 +33,7 @@ pub(crate) struct Launch {
     pub(crate) kind: LaunchKind,
 }
 
-/// What a call of a device's interface launches.
+/// The kind of work that a call of a device's interface launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchKind {
     /// A kernel, of which a record comes.
@@ -42,7 +42,7 @@ pub enum LaunchKind {
     Memory,
     /// A graph: any number of records.
     Graph,
-    /// What may leave no record: a wait for a device, a copy of no bytes.
+    /// A wait for a device or a copy of no bytes, which may leave no record.
     Silent,
 }
 

@@ -28,7 +28,7 @@ pub trait Source: Sync {
 pub enum Flush {
     /// For the devices to work off what was launched.
     Finished,
-    /// As much, and nothing is recorded afterwards: what other threads have in progress is not spared.
+    /// The same, and nothing is recorded afterwards: what other threads have in progress need not be spared.
     Last,
     /// For nothing: what the devices have done already is handed over.
     Done,
