@@ -76,6 +76,7 @@ LOSS_DEVICE_RECORDS_DROPPED: Final = "device_records_dropped"
 LOSS_COUNTERS_ENDED: Final = "counters_ended"
 LOSS_RANGES_TABLE_FULL: Final = "ranges_table_full"
 LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
+LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -96,6 +97,7 @@ LOSS_CAUSES: Final = (
     LOSS_COUNTERS_ENDED,
     LOSS_RANGES_TABLE_FULL,
     LOSS_METRICS_UNFETCHED,
+    LOSS_AMBIGUOUS_COLLECTIVES,
 )
 
 # Environment variables: docs/reference/environment.md.

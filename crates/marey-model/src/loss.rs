@@ -42,6 +42,8 @@ pub enum LossCause {
     Ranges = 17,
     /// A metric's value on a GPU was not fetched: too many waited, or the GPU failed.
     MetricUnfetched = 18,
+    /// A collective of a group that nothing tells from others of its name.
+    AmbiguousCollective = 19,
 }
 
 impl LossCause {
@@ -49,7 +51,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -69,6 +71,7 @@ impl LossCause {
         Self::CountersEnded,
         Self::Ranges,
         Self::MetricUnfetched,
+        Self::AmbiguousCollective,
     ];
 
     /// The key under which files count it.
@@ -93,6 +96,7 @@ impl LossCause {
             Self::CountersEnded => "counters_ended",
             Self::Ranges => "ranges_table_full",
             Self::MetricUnfetched => "metrics_unfetched",
+            Self::AmbiguousCollective => "ambiguous_collectives",
         }
     }
 
@@ -149,6 +153,9 @@ impl LossCause {
             }
             Self::MetricUnfetched => {
                 "Metric values on a GPU, and times of launches, that were not fetched because too many waited, or the GPU failed."
+            }
+            Self::AmbiguousCollective => {
+                "Collectives that are in the files of more ranks than their group has: several groups share a name, and the files do not say their ranks; they align no clocks."
             }
         }
     }

@@ -309,8 +309,8 @@ fn kernels_of_collectives_are_collectives() {
         kernel(20, r#""Collective name":"send","Process Group Name":"1""#),
     ].join(","));
     let expected = [
-        r#"collectives 1000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "allreduce" group="0" size=Some(2) sequence=Some(41) dtype=Some("Float") in=Some(16) out=Some(16) Completed p2p=false at=None"#,
-        r#"collectives 20000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "send" group="1" size=None sequence=None dtype=None in=None out=None Completed p2p=true at=None"#,
+        r#"collectives 1000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "allreduce" group="0" ranks=None size=Some(2) sequence=Some(41) dtype=Some("Float") in=Some(16) out=Some(16) Completed p2p=false at=None"#,
+        r#"collectives 20000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "send" group="1" ranks=None size=None sequence=None dtype=None in=None out=None Completed p2p=true at=None"#,
     ];
     assert_eq!(lines(&run, &["collectives"]), expected);
     let kernels = lines(&run, &["gpu"]);
