@@ -29,6 +29,7 @@ pub const ALL: &[&Table] = &[
     &launching::OPERATOR_KERNELS,
     &device_time::GPU_ANNOTATIONS,
     &launching::STRAGGLERS,
+    &stepping::RANK_ARRIVALS,
     &launching::LAUNCHES,
     &launching::QUEUE_LENGTH,
     &launching::QUEUE_SUMMARY,
