@@ -8,8 +8,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import marey
 import pytest
 from analyses import (
+    Event,
     Row,
     kernel,
     launch,
@@ -188,6 +190,44 @@ def test_operations_by_hand(tmp_path: Path) -> None:
         "between": ("between", "operator", 0.5, 5000, 5000),
         "aten::mm": ("aten::mm", "operator", 0.5, 5000, 5000),
     }
+
+
+def trained(*, first: int, work: float, category: str = "user_annotation") -> list[Event]:
+    """Three steps from this number on, with what names itself after its step."""
+    events = []
+    for number in range(first, first + 3):
+        start = 100 * number
+        named = on_host(f"ProfilerStep#{number}", start, 80, category=category)
+        events.append(named)
+        events.append(on_host(f"iteration {number}", start + 1, 60))
+        events.append(on_host("aten::conv2d", start + 5, work))
+        events.append(on_host("block 4", start + 70, 5))
+    return events
+
+
+@pytest.mark.parametrize("category", ["user_annotation", "Operator"])
+def test_names_that_end_in_the_number_of_their_step_are_one(category: str, tmp_path: Path) -> None:
+    # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in all
+    # steps, and so it is a name.
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    made(before, trained(first=3, work=20, category=category))
+    made(after, trained(first=8, work=40, category=category))
+    comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
+    table = comparison.operations
+    found = {}
+    for row in table.rows():
+        one = dict(zip(table.columns, row, strict=True))
+        found[one["path"]] = (one["category"], one["before_nanos"], one["after_nanos"])
+    assert found == {
+        "step": ("unchanged", 80_000, 80_000),
+        "step/iteration": ("unchanged", 60_000, 60_000),
+        "step/iteration/aten::conv2d": ("increased", 20_000, 40_000),
+        "step/block 4": ("unchanged", 5_000, 5_000),
+    }
+    [steps] = [row for row in comparison.metrics.rows() if "step_time.mean" in row]
+    assert 80_000 in steps
 
 
 def test_kernels_by_hand(tmp_path: Path) -> None:

@@ -250,6 +250,20 @@ def test_hta_puts_kernels_into_other_classes() -> None:
     assert {name: utils.get_kernel_type(name) for name in wrong} == wrong
 
 
+@pytest.mark.parametrize("category", ["kernel", "mtia_ccp_events", "npu_task"])
+def test_work_counts_whatever_a_maker_calls_it(category: str, tmp_path: Path) -> None:
+    # Meta's MTIA has a word of its own for what it runs, and `npu_task` is a word that nobody knows:
+    # HTA goes by the stream alone, and so it counts.
+    events = [
+        on_host("aten::mm", 0, 10),
+        on_gpu("fba_mm", 10, 60, category=category),
+        on_gpu("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
+    ]
+    [row] = rows(made(tmp_path, events), "gpu_time")
+    times = (row["compute_nanos"], row["memory_nanos"], row["busy_nanos"], row["window_nanos"])
+    assert times == (60_000, 20_000, 80_000, 90_000)
+
+
 def test_waits_and_annotations_do_not_count(tmp_path: Path) -> None:
     events = [launch(1, 0), activity("gemm", 10, 5), activity("gemm", 30, 5)]
     (before,) = rows(made(tmp_path, events), "gpu_time")

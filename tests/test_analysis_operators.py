@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from analyses import check_documented, hta, launch, made, on_gpu, on_host, opened, real, rows
+from analyses import check_documented, hta, launch, made, on_gpu, on_host, opened, real, rows, step
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -155,6 +156,28 @@ def test_an_operator_inside_one_of_its_name(tmp_path: Path) -> None:
     )
     found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
     assert found == {"aten::to": (1, 0), "aten::to/aten::to": (1, 1)}
+
+
+def test_of_calls_inside_each_other_the_outermost_launched(tmp_path: Path) -> None:
+    # A call of the runtime and the driver's inside it share the number of the launch.
+    shape: dict[str, Any] = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"] * 2}
+    run = made(
+        tmp_path,
+        [
+            step(1, 0, 200),
+            on_host("aten::mm", 0, 100, **shape),
+            launch(5, 20, 30),
+            launch(5, 25, 10, name="cuLaunchKernel"),
+            on_gpu("gemm", 60, 10, correlation=5),
+        ],
+    )
+    found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
+    assert found == {"step": (1, 0), "step/aten::mm": (1, 1)}
+    [call] = rows(run, "launches")
+    assert (call["launch_name"], call["path"]) == ("cudaLaunchKernel", "step/aten::mm")
+    assert [(row["number"], row["count"]) for row in rows(run, "step_kernels")] == [(1, 1)]
+    # What it computed is known by the operator that launched.
+    assert [(row["name"], row["flops"]) for row in rows(run, "roofline")] == [("aten::mm", 128)]
 
 
 def test_ranks_and_devices(tmp_path: Path) -> None:

@@ -133,6 +133,47 @@ def test_what_cannot_be_matched(tmp_path: Path) -> None:
     assert found == {0: (2, 1, 0), 1: (2, 1, 1), 2: (1, 1, 1)}
 
 
+def pairs(**said: str) -> list[list[Event]]:
+    """Traces of four ranks: 0 and 1 have a group `1`, and 2 and 3 have another one of that name."""
+    traces = []
+    for rank in range(4):
+        members = "[0, 1]" if rank < 2 else "[2, 3]"
+        more = {key: value.format(members) for key, value in said.items()}
+        # Of each pair the second is late, by 50 or by 300.
+        late = 0 if rank % 2 == 0 else 50 if rank < 2 else 300
+        start, end = (100, 200) if rank < 2 else (500, 900)
+        kernel = collective(1, start + late, end, group="1", size=2, **more)
+        traces.append([on_host("op", 0, 1), kernel])
+    return traces
+
+
+def test_groups_of_one_name_on_other_ranks_are_others(tmp_path: Path) -> None:
+    run = made(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
+    ours = rows(run, VIEW)
+    check_documented(VIEW, run, ours)
+    found = {row["rank"]: (row["group_ranks"], row["count"], row["delay_nanos"]) for row in ours}
+    assert found == {
+        0: ("0-1", 1, 0),
+        1: ("0-1", 1, 50_000),
+        2: ("2-3", 1, 0),
+        3: ("2-3", 1, 300_000),
+    }
+
+
+def test_groups_that_nothing_tells_apart_are_counted_and_not_matched(tmp_path: Path) -> None:
+    run = made(tmp_path, *pairs())
+    ours = rows(run, VIEW)
+    check_documented(VIEW, run, ours)
+    counts = {
+        row["rank"]: (row["count"], row["ambiguous_count"], row["delay_nanos"], row["wait_nanos"])
+        for row in ours
+    }
+    assert counts == {rank: (0, 1, 0, 0) for rank in range(4)}
+    assert {row["last_percent"] for row in ours} == {None}
+    [(lost,)] = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ambiguous_collectives'").rows()
+    assert lost == 4
+
+
 def test_groups_kinds_messages_and_ties(tmp_path: Path) -> None:
     run = made(
         tmp_path,

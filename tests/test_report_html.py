@@ -100,6 +100,9 @@ def report() -> Report:
                 "rank": 1,
                 "description": "It grows.",
                 "hint": "Keep less.",
+                "overlaps": [
+                    {"finding": 7, "rule": "launch_bound", "subject": "device 0", "nanos": 1.5 * ms}
+                ],
                 "evidence": evidence,
             }
         ],
@@ -213,6 +216,9 @@ def test_every_section_is_drawn(browser: Browser, tmp_path: Path) -> None:
     ]
     assert page.texts(".finding .badge") == ["▲ High"]
     assert page.texts(".finding dd") == ["4.00 ms a step40.0 %", NONE, "likely"]
+    assert page.texts(".finding .overlaps") == [
+        "Counts the same time in part as: launch_bound of device 0 (up to 1.50 ms a step)"
+    ]
     assert page.evaluate("document.title") == "train.marey · marey report"
 
 
@@ -374,6 +380,7 @@ def test_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
             "severity": name or "low",
             "confidence": name,
             "rule": name,
+            "overlaps": [{"finding": 0, "rule": name, "subject": name, "nanos": 1.0}],
             "evidence": {"sql": name, "columns": [name], "row": [name]},
         }
         for name in NASTY

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, made, on_host, opened, real, step
+from analyses import Event, kernel, launch, made, on_host, opened, real, step, write
 from rules import check_bare, found, severities
 
 
@@ -32,6 +35,30 @@ def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     assert (row["cycle_nanos"], row["work_nanos"]) == (50_000, 10_000)
     assert (row["empty_percent"], row["launch_count"]) == (100, 10)
     assert row["operator_percent"] == pytest.approx(100)
+
+
+def test_the_idle_device_is_counted_there_too_and_both_say_so(tmp_path: Path) -> None:
+    trace = write(tmp_path / "trace.json", launches(10))
+    report = json.loads(analyzed(trace, "json"))
+    overlaps = {
+        finding["rule"]: {(other["rule"], other["nanos"]) for other in finding["overlaps"]}
+        for finding in report["findings"]
+    }
+    assert {"gpu_idle", "launch_bound"} <= set(overlaps)
+    assert ("launch_bound", 360_000) in overlaps["gpu_idle"]
+    assert ("gpu_idle", 360_000) in overlaps["launch_bound"]
+    for finding in report["findings"]:
+        for other in finding["overlaps"]:
+            assert report["findings"][other["finding"]]["subject"] == other["subject"]
+    for form in ("txt", "md"):
+        text = analyzed(trace, form).replace("\\", "")
+        assert "Counts the same time in part as: launch_bound of device 0 (up to 360 µs)" in text
+
+
+def analyzed(trace: Path, form: str) -> str:
+    """What `marey analyze` writes."""
+    command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", form]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_long_kernels_do_not(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ LOSS_METRICS_UNFETCHED: Final = "metrics_unfetched"
 LOSS_DEVICE_TIMES_MISSING: Final = "device_times_missing"
 LOSS_GRAPH_NODES_FULL: Final = "graph_nodes_full"
 LOSS_STUCK_THREADS: Final = "stuck_threads"
+LOSS_AMBIGUOUS_COLLECTIVES: Final = "ambiguous_collectives"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -102,6 +103,7 @@ LOSS_CAUSES: Final = (
     LOSS_DEVICE_TIMES_MISSING,
     LOSS_GRAPH_NODES_FULL,
     LOSS_STUCK_THREADS,
+    LOSS_AMBIGUOUS_COLLECTIVES,
 )
 
 # Environment variables: docs/reference/environment.md.

@@ -44,6 +44,20 @@ WITH entered AS (
         AND process_of(thread_id) NOT IN (SELECT DISTINCT process_of(thread_id) FROM raw.spans)
     GROUP BY process_of(thread_id), context_id
 ),
+-- What each process did itself: in spans in which ranks waited for each other, who came early waited.
+worked AS (
+    SELECT
+        e.process_id AS process_id,
+        e.context_id AS context_id,
+        e.is_sum AS is_sum,
+        e.window_nanos AS window_nanos,
+        e.divisor AS divisor,
+        greatest(e.self_nanos - coalesce(w.wait_nanos, 0), 0) AS self_nanos,
+        e.total_nanos AS total_nanos,
+        e.count AS count
+    FROM entered AS e
+    LEFT JOIN rank_arrivals AS w ON w.process_id = e.process_id AND w.context_id = e.context_id
+),
 -- By name and kind, wherever they were entered.
 names AS (
     SELECT
@@ -57,7 +71,7 @@ names AS (
         sum(g.count) AS count,
         sum(sum(g.self_nanos)) OVER process AS all_nanos,
         sum(sum(CASE WHEN name(c.name_id) LIKE 'autograd::engine::%' THEN g.total_nanos ELSE 0 END)) OVER process AS engine_nanos
-    FROM entered AS g
+    FROM worked AS g
     INNER JOIN raw.contexts AS c ON c.id = g.context_id
     GROUP BY g.process_id, c.name_id, c.kind, g.is_sum
     WINDOW process AS (PARTITION BY g.process_id)

@@ -1,10 +1,11 @@
--- Calls of the runtime, by what they launched.
+-- Calls of the runtime, by what they launched. Several may have the number of one launch, one inside
+-- the other: the outermost counts.
 WITH launch_calls AS (
     SELECT
         process_of(thread_id) AS process_id,
         correlation_id,
         min(start_nanos) AS start_nanos,
-        min(start_nanos + duration_nanos) AS end_nanos,
+        first_value(start_nanos + duration_nanos ORDER BY start_nanos, duration_nanos DESC) AS end_nanos,
         first_value(thread_id ORDER BY start_nanos, duration_nanos DESC) AS thread_id
     FROM raw.spans
     WHERE correlation_id > 0 AND kind(context_id) = 'runtime'

@@ -4,32 +4,40 @@ WITH arrivals AS (
         process_id,
         device,
         group_id,
+        group_ranks_id,
         sequence,
         name_id,
+        max(group_size) AS group_size,
         min(start_nanos) AS start_nanos
     FROM raw.collectives
     WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
-    GROUP BY process_id, device, group_id, sequence, name_id
+    GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
 ),
 placed AS (
     SELECT
         process_id,
         device,
         group_id,
+        group_ranks_id,
         start_nanos,
         count(*) OVER instance AS arrived,
+        max(group_size) OVER instance AS group_size,
         row_number() OVER arrival AS place,
         start_nanos - lag(start_nanos) OVER arrival AS behind_nanos
     FROM arrivals
     WINDOW
-        instance AS (PARTITION BY group_id, sequence, name_id),
-        arrival AS (PARTITION BY group_id, sequence, name_id ORDER BY start_nanos, process_id, device)
+        instance AS (PARTITION BY group_id, group_ranks_id, sequence, name_id),
+        arrival AS (
+            PARTITION BY group_id, group_ranks_id, sequence, name_id
+            ORDER BY start_nanos, process_id, device
+        )
 ),
 delays AS (
     SELECT
         p.process_id AS process_id,
         p.device AS device,
         p.group_id AS group_id,
+        p.group_ranks_id AS group_ranks_id,
         max(s.window_nanos) AS window_nanos,
         max(s.divisor) AS divisor,
         max(s.pid) AS pid,
@@ -43,16 +51,18 @@ delays AS (
     INNER JOIN step_summary AS s ON s.process_id = p.process_id
     WHERE
         p.arrived > 1
+        -- Beyond the group's size, several groups share its name.
+        AND p.arrived <= coalesce(p.group_size, p.arrived)
         AND p.start_nanos >= s.first_nanos
         AND p.start_nanos < s.last_nanos
-    GROUP BY p.process_id, p.device, p.group_id
+    GROUP BY p.process_id, p.device, p.group_id, p.group_ranks_id
 ),
 -- What all ranks of a group held it up by, and what each would have by chance.
 groups AS (
     SELECT
         *,
-        sum(delay_nanos) OVER (PARTITION BY group_id) AS all_nanos,
-        chance / sum(chance) OVER (PARTITION BY group_id) AS fair
+        sum(delay_nanos) OVER (PARTITION BY group_id, group_ranks_id) AS all_nanos,
+        chance / sum(chance) OVER (PARTITION BY group_id, group_ranks_id) AS fair
     FROM delays
 ),
 shares AS (
@@ -60,6 +70,7 @@ shares AS (
         g.process_id AS process_id,
         g.device AS device,
         g.group_id AS group_id,
+        g.group_ranks_id AS group_ranks_id,
         g.count AS count,
         g.last_count AS last_count,
         g.delay_nanos AS delay_nanos,
@@ -96,6 +107,7 @@ SELECT
     rank,
     process_id,
     name(group_id) AS process_group,
+    name(group_ranks_id) AS group_ranks,
     count,
     last_count,
     100.0 * last_count / count AS last_percent,
@@ -105,5 +117,5 @@ SELECT
     pid
 FROM shares
 WHERE impact_percent >= {min_percent}
-ORDER BY impact_nanos DESC, rank, process_id, device, process_group
+ORDER BY impact_nanos DESC, rank, process_id, device, process_group, group_ranks
 LIMIT 5

@@ -9,6 +9,7 @@ use marey_query::sql::SqlError;
 use serde::Serialize;
 
 use crate::ask::{Cell, Question, Questions, Rows};
+use crate::overlap::{self, Overlap};
 use crate::rule::{Rule, Thresholds};
 use crate::rules;
 
@@ -44,6 +45,8 @@ pub struct Finding {
     pub description: String,
     /// What to change.
     pub hint: &'static str,
+    /// Others that may count the same time.
+    pub overlaps: Vec<Overlap>,
     /// Where it is seen.
     pub evidence: Evidence,
 }
@@ -145,6 +148,7 @@ impl Asked {
         found.sort_by(|a, b| {
             a.severity.cmp(&b.severity).then(b.impact_nanos.total_cmp(&a.impact_nanos))
         });
+        overlap::note(&mut found);
         found
     }
 }
@@ -187,6 +191,7 @@ impl Rule {
             process_id,
             description: describe(&self.says.replace("{per}", per), &cell),
             hint: self.hint,
+            overlaps: Vec::new(),
             evidence: Evidence {
                 sql: sql.to_owned(),
                 columns: rows.columns.clone(),

@@ -18,6 +18,7 @@ pub use ask::{Cell, Questions, Rows};
 pub use compare::{Comparison, compare};
 pub use finding::{Confidence, Finding, Severity, Shown, findings};
 pub use measured::Measured;
+pub use overlap::Overlap;
 pub use report::{Options, Report};
 pub use rule::{Rule, Threshold, ThresholdError, Thresholds};
 
@@ -30,6 +31,7 @@ pub mod gate;
 mod measure;
 pub mod measured;
 pub mod metric;
+mod overlap;
 mod record;
 pub mod render;
 pub mod report;

@@ -3,31 +3,117 @@
 //! A collective ends at the same moment on all of its ranks, as near as anybody can tell from
 //! outside. So the median of the differences between its ends on two ranks is how far their clocks
 //! are apart, whatever single collectives did.
+//!
+//! Collectives of two files are the same one if their group, their number in it and their name agree.
+//! A group is known by its name and, where the files say them, its ranks: groups of different ranks
+//! may share a name. Where the files do not, more ranks may seem to take part in a collective than its
+//! group has; such a one moves no clock.
 
 use std::collections::{HashMap, VecDeque};
 
-/// When a collective ended on a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use marey_model::loss::LossCause;
+use marey_store::Assembler;
+
+use crate::import::{Fault, ImportWarning};
+
+/// When a collective ended on a rank. Its texts are ids of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CollectiveEnd {
     /// Name of the process group.
-    pub(crate) group: String,
+    pub(crate) group_id: u32,
+    /// Ranks of the group, if the collective says them.
+    pub(crate) group_ranks_id: Option<u32>,
+    /// How many ranks the group has, if the collective says it.
+    pub(crate) group_size: Option<u32>,
     /// Its number in the group.
     pub(crate) sequence: i64,
-    /// What it is.
-    pub(crate) name: String,
+    /// Its name.
+    pub(crate) name_id: u32,
     /// In nanoseconds since 1970 on the rank's clock.
     pub(crate) end_nanos: i64,
+    /// Where the file has it.
+    pub(crate) offset: u64,
+}
+
+/// The ends of the collectives of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Ends<'a>(HashMap<Collective<'a>, End>);
+
+/// A collective as all of its ranks know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Collective<'a> {
+    group: &'a str,
+    group_ranks: Option<&'a str>,
+    sequence: i64,
+    name: &'a str,
+}
+
+/// How a rank saw a collective end.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    nanos: i64,
+    group_size: Option<u32>,
+    offset: u64,
+}
+
+impl<'a> Ends<'a> {
+    /// Returns those of a file, whose process groups `run` knows.
+    pub(crate) fn of(ends: &[CollectiveEnd], run: &'a Assembler) -> Self {
+        let pairs = ends.iter().map(|end| {
+            let group = run.process_group(end.group_id);
+            let ranks_id = end.group_ranks_id.or(group.ranks_id);
+            let collective = Collective {
+                group: run.text_of(end.group_id),
+                group_ranks: ranks_id.map(|id| run.text_of(id)),
+                sequence: end.sequence,
+                name: run.text_of(end.name_id),
+            };
+            let group_size = end.group_size.or(group.size);
+            (collective, End { nanos: end.end_nanos, group_size, offset: end.offset })
+        });
+        Self(pairs.collect())
+    }
+}
+
+/// Takes out the collectives that more ranks ended than their group has: several groups share its
+/// name, and nothing tells them apart. Returns a warning for each rank that had any.
+pub(crate) fn take_ambiguous(ranks: &mut [Ends]) -> Vec<Option<ImportWarning>> {
+    let mut seen: HashMap<Collective, (u32, Option<u32>)> = HashMap::new();
+    for (collective, end) in ranks.iter().flat_map(|ends| &ends.0) {
+        let (count, size) = seen.entry(*collective).or_default();
+        *count += 1;
+        *size = end.group_size.max(*size);
+    }
+    seen.retain(|_, (count, size)| size.is_some_and(|size| *count > size));
+    let warning_of = |ends: &mut Ends| {
+        let ambiguous = ends.0.extract_if(|collective, _| seen.contains_key(collective));
+        let mut ambiguous: Vec<_> =
+            ambiguous.map(|(collective, end)| (end.offset, collective)).collect();
+        ambiguous.sort_unstable_by_key(|(offset, collective)| (*offset, collective.sequence));
+        let (offset, Collective { group, sequence, name, .. }) = *ambiguous.first()?;
+        let (count, size) = seen[&ambiguous[0].1];
+        let cause = format!(
+            "`{name}` {sequence} of the group `{group}` is in the files of {count} ranks, \
+             but the group has {}: several groups share this name",
+            size.unwrap_or(0),
+        );
+        Some(ImportWarning {
+            loss: LossCause::AmbiguousCollective,
+            count: ambiguous.len() as u64,
+            first: Fault { offset, cause },
+        })
+    };
+    ranks.iter_mut().map(warning_of).collect()
 }
 
 /// What is to be added to the clock of each rank, in nanoseconds, so that it agrees with that of the
 /// first one which it shares collectives with, directly or through others; 0 for that one, `None` for
 /// a rank that has no collectives.
-pub(crate) fn shifts(ranks: &[&[CollectiveEnd]]) -> Vec<Option<i64>> {
-    let ends: Vec<_> = ranks.iter().map(|ends| by_key(ends)).collect();
+pub(crate) fn shifts(ranks: &[Ends]) -> Vec<Option<i64>> {
     let mut shifts = vec![None; ranks.len()];
     for first in 0..ranks.len() {
         // Ranks that have nothing to do with those before are a group with a clock of their own.
-        if shifts[first].is_some() || ends[first].is_empty() {
+        if shifts[first].is_some() || ranks[first].0.is_empty() {
             continue;
         }
         let mut known = VecDeque::from([first]);
@@ -35,7 +121,7 @@ pub(crate) fn shifts(ranks: &[&[CollectiveEnd]]) -> Vec<Option<i64>> {
         while let Some(reference) = known.pop_front() {
             for rank in 0..ranks.len() {
                 if shifts[rank].is_none()
-                    && let Some(apart) = median_apart(&ends[reference], &ends[rank])
+                    && let Some(apart) = median_apart(&ranks[reference], &ranks[rank])
                 {
                     shifts[rank] = shifts[reference].map(|shift: i64| shift.saturating_add(apart));
                     known.push_back(rank);
@@ -46,19 +132,12 @@ pub(crate) fn shifts(ranks: &[&[CollectiveEnd]]) -> Vec<Option<i64>> {
     shifts
 }
 
-type Key<'a> = (&'a str, i64, &'a str);
-
-fn by_key(ends: &[CollectiveEnd]) -> HashMap<Key<'_>, i64> {
-    let pairs = ends.iter().map(|end| {
-        let CollectiveEnd { group, sequence, name, end_nanos } = end;
-        ((group.as_str(), *sequence, name.as_str()), *end_nanos)
-    });
-    pairs.collect()
-}
-
 /// By how much the ends of the first are later, in the median over what both have.
-fn median_apart(reference: &HashMap<Key, i64>, other: &HashMap<Key, i64>) -> Option<i64> {
-    let both = other.iter().filter_map(|(key, end)| Some(reference.get(key)?.saturating_sub(*end)));
+fn median_apart(reference: &Ends, other: &Ends) -> Option<i64> {
+    let both = other.0.iter();
+    let both = both.filter_map(|(collective, end)| {
+        Some(reference.0.get(collective)?.nanos.saturating_sub(end.nanos))
+    });
     let mut apart: Vec<i64> = both.collect();
     apart.sort_unstable();
     apart.get(apart.len() / 2).copied()
@@ -69,33 +148,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn end(group: &str, sequence: i64, end_nanos: i64) -> CollectiveEnd {
-        CollectiveEnd { group: group.to_owned(), sequence, name: "allreduce".to_owned(), end_nanos }
+    type Ended = (&'static str, i64, i64);
+
+    /// Collectives, each with its group, its number and its end.
+    fn ends(ends: &[Ended]) -> Ends<'static> {
+        let pairs = ends.iter().map(|&(group, sequence, nanos)| {
+            let collective = Collective { group, group_ranks: None, sequence, name: "allreduce" };
+            (collective, End { nanos, group_size: None, offset: 0 })
+        });
+        Ends(pairs.collect())
     }
 
     #[test]
     fn outliers_and_strangers_move_no_clock() {
-        let first = [end("0", 1, 100), end("0", 2, 200), end("0", 3, 300)];
-        let late = [end("0", 1, 1100), end("0", 2, 1200), end("0", 3, 9999), end("0", 4, 5)];
-        let stranger = [end("1", 1, 7)];
-        assert_eq!(shifts(&[&first, &late, &stranger, &[]]), [Some(0), Some(-1000), Some(0), None]);
+        let ranks = [
+            ends(&[("0", 1, 100), ("0", 2, 200), ("0", 3, 300)]),
+            ends(&[("0", 1, 1100), ("0", 2, 1200), ("0", 3, 9999), ("0", 4, 5)]),
+            ends(&[("1", 1, 7)]),
+            ends(&[]),
+        ];
+        assert_eq!(shifts(&ranks), [Some(0), Some(-1000), Some(0), None]);
     }
 
     #[test]
     fn a_rank_is_reached_through_others() {
-        let (a, b) = ([end("x", 1, 10)], [end("x", 1, 30), end("y", 1, 130)]);
-        let c = [end("y", 1, 1130)];
-        assert_eq!(shifts(&[&a, &c, &b]), [Some(0), Some(-1020), Some(-20)]);
+        let ranks =
+            [ends(&[("x", 1, 10)]), ends(&[("y", 1, 1130)]), ends(&[("x", 1, 30), ("y", 1, 130)])];
+        assert_eq!(shifts(&ranks), [Some(0), Some(-1020), Some(-20)]);
     }
 
     proptest! {
         #[test]
         fn any_skew_is_found(skews in prop::collection::vec(-1_000_000_000_i64..1_000_000_000, 1..6)) {
-            let ranks: Vec<Vec<_>> = skews
-                .iter()
-                .map(|skew| (0..5).map(|n| end("0", n, n * 1000 + skew)).collect())
-                .collect();
-            let ranks: Vec<&[_]> = ranks.iter().map(Vec::as_slice).collect();
+            let of_rank = |skew| (0..5).map(|n| ("0", n, n * 1000 + skew)).collect::<Vec<_>>();
+            let ranks: Vec<_> = skews.iter().map(|skew| ends(&of_rank(skew))).collect();
             let expected: Vec<_> = skews.iter().map(|skew| Some(skews[0] - skew)).collect();
             prop_assert_eq!(shifts(&ranks), expected);
         }

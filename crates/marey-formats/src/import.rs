@@ -19,7 +19,7 @@ use marey_store::{Assembler, NewProcess, Run, StoreError, temp_dir};
 use tempfile::TempDir;
 use thiserror::Error;
 
-use crate::align::{self, CollectiveEnd};
+use crate::align::{self, CollectiveEnd, Ends};
 use crate::input::Input;
 use crate::recognise::recognise;
 use crate::{Format, readers};
@@ -254,21 +254,12 @@ fn into_folder(
     if let [file] = files {
         return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
     }
-    let pending = on_all_cores(files.len(), |n| {
+    let mut pending = on_all_cores(files.len(), |n| {
         let mut pending = read(&files[n], Assembler::brief(folder), read_bytes)?;
         pending.import.run.rest()?;
         Ok(pending)
     })?;
-    let mut ranks = BTreeSet::new();
-    let ends: Vec<&[CollectiveEnd]> = pending
-        .iter()
-        .map(|Pending { import, .. }| match import.run.rank() {
-            // Two recordings of one rank had no collective together.
-            Some(rank) if !ranks.insert(rank) => &[],
-            _ => import.collective_ends.as_slice(),
-        })
-        .collect();
-    let shifts = align::shifts(&ends);
+    let shifts = aligned(&mut pending);
     let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
     let parts = on_all_cores(files.len(), |n| {
         let taken = pending[n].lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -281,6 +272,28 @@ fn into_folder(
         events: parts.iter().map(|part| part.events).sum(),
         files: parts.into_iter().flat_map(|part| part.files).collect(),
     })
+}
+
+/// Returns what is to be added to the times of each file so that collectives end together; what
+/// cannot be told apart is counted as lost.
+fn aligned(pending: &mut [Pending]) -> Vec<Option<i64>> {
+    let mut ranks = BTreeSet::new();
+    let mut ends: Vec<Ends> = pending
+        .iter()
+        .map(|Pending { import, .. }| match import.run.rank() {
+            // Two recordings of one rank had no collective together.
+            Some(rank) if !ranks.insert(rank) => Ends::default(),
+            _ => Ends::of(&import.collective_ends, &import.run),
+        })
+        .collect();
+    let ambiguous = align::take_ambiguous(&mut ends);
+    let shifts = align::shifts(&ends);
+    for (pending, warning) in pending.iter_mut().zip(ambiguous) {
+        if let Some(ImportWarning { loss, count, first }) = warning {
+            pending.import.lose(loss, count, first.offset, first.cause);
+        }
+    }
+    shifts
 }
 
 /// Reads a file as far as it can be read.

@@ -36,6 +36,7 @@ mod decimal;
 mod export;
 mod flight_recorder;
 mod format;
+mod group_ranks;
 mod half_pairs;
 pub mod hatchet;
 mod import;

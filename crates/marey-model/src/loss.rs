@@ -48,6 +48,8 @@ pub enum LossCause {
     GraphNodes = 20,
     /// A thread stayed in the middle of an event; nobody waits for it any more.
     StuckThread = 21,
+    /// A collective of a group that nothing tells from others of its name.
+    AmbiguousCollective = 22,
 }
 
 impl LossCause {
@@ -55,7 +57,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -78,6 +80,7 @@ impl LossCause {
         Self::DeviceTime,
         Self::GraphNodes,
         Self::StuckThread,
+        Self::AmbiguousCollective,
     ];
 
     /// The key under which files count it.
@@ -105,6 +108,7 @@ impl LossCause {
             Self::DeviceTime => "device_times_missing",
             Self::GraphNodes => "graph_nodes_full",
             Self::StuckThread => "stuck_threads",
+            Self::AmbiguousCollective => "ambiguous_collectives",
         }
     }
 
@@ -172,6 +176,9 @@ impl LossCause {
             }
             Self::GraphNodes => {
                 "Nodes of CUDA graphs beyond the million whose place of capture is remembered; their kernels lie below the launch of the graph."
+            }
+            Self::AmbiguousCollective => {
+                "Collectives that are in the files of more ranks than their group has: several groups share a name, and the files do not say their ranks; they align no clocks."
             }
         }
     }

@@ -1,6 +1,7 @@
 SELECT
     name(name_id) AS name,
     name(group_id) AS process_group,
+    name(group_ranks_id) AS group_ranks,
     group_size,
     sequence,
     start_nanos,

@@ -65,7 +65,7 @@ mod sort;
 mod sums;
 mod write;
 
-pub use assemble::{Assembled, Assembler, NewProcess, Sampled, Slice};
+pub use assemble::{Assembled, Assembler, NewProcess, ProcessGroup, Sampled, Slice};
 pub use collect::{BrokenSpool, Collected, Progress, collect, needs_collecting, open};
 pub use environment::{note_environment, temp_dir};
 pub use error::{Found, StoreError};

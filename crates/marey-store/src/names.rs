@@ -106,6 +106,11 @@ impl Names {
         id
     }
 
+    /// Returns the text of an id.
+    pub(crate) fn text_of(&self, id: u32) -> &str {
+        &self.texts[id as usize]
+    }
+
     /// The id of a context below another one.
     pub(crate) fn context(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
         let next = self.contexts.len() as u32;

@@ -37,6 +37,7 @@ pub const ALL: &[Rule] = &[
     host::HOT_OPERATION,
     step::SLOW_STEPS,
     step::STRAGGLER,
+    step::LATE_RANK,
     step::MEMORY_LEAK,
     kernel::LOW_OCCUPANCY,
     kernel::TENSOR_CORES_MISSED,

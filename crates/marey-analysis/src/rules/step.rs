@@ -78,6 +78,55 @@ pub(super) const STRAGGLER: Rule = Rule {
     hint: "Look at what this rank does before its collectives that the others do not: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Give ranks equal work, such as batches of equal length.",
 };
 
+/// A rank that the others wait for, as far as spans of the host say it.
+pub(super) const LATE_RANK: Rule = Rule {
+    name: "late_rank",
+    needs: &[&stored::SPANS],
+    title: "A rank comes late",
+    doc: "Fires for a rank that comes late to spans which end together on all ranks (view rank_arrivals), where no collectives are known by their numbers: these say more, in the rule straggler. A rank arrives when it enters the span or leaves the last span inside it. It fires if ranks waited for each other at least min_count times, this rank was last, alone, more often than by chance (count / ranks) by at least min_deviations standard deviations of that (binomial), and it costs at least min_percent of the step. impact = sum of its delays / steps, a delay being the time from the arrival of the last but one to its own. gain = impact: the others' wait, if only this rank were on time. It is likely if the rank has at least likely_percent of the last arrivals and of all delays, else possible. Why it is late: the name whose own time is longest over the mean of the other ranks, waits left out. What a rank does inside such a span without a span of its own is not seen, as all ranks are in it equally long.",
+    thresholds: &[
+        Threshold {
+            name: "min_count",
+            default: 5.0,
+            unit: "",
+            doc: "Times that ranks must have waited for each other.",
+        },
+        Threshold {
+            name: "min_deviations",
+            default: 3.0,
+            unit: "",
+            doc: "How far beyond chance its last arrivals must be, in standard deviations.",
+        },
+        Threshold {
+            name: "likely_percent",
+            default: 80.0,
+            unit: "%",
+            doc: "Share of the last arrivals, and of the delays, from which it is likely.",
+        },
+        Threshold {
+            name: "min_percent",
+            default: 2.0,
+            unit: "%",
+            doc: "Share of the step under which it is silent.",
+        },
+        Threshold {
+            name: "medium_percent",
+            default: 10.0,
+            unit: "%",
+            doc: "Share of the step from which it is medium.",
+        },
+        Threshold {
+            name: "high_percent",
+            default: 30.0,
+            unit: "%",
+            doc: "Share of the step above which it is high.",
+        },
+    ],
+    sql: include_str!("../../rules/late_rank.sql"),
+    says: "Of {count} times that ranks waited for each other, most in {path}, the {subject} came last, alone, {last_count} times ({last_percent}; by chance {chance_count}): the others waited {delay_nanos} for it, {impact_nanos} {per}. It was in {longer_name} {longer_nanos} {per} longer than they were.",
+    hint: "Look at what this rank does before it comes there: data loading, logging, checkpoints, longer inputs. A scope around that names it. For certainty, import torch.profiler traces or flight recorder dumps of all ranks together: they have the collectives themselves.",
+};
+
 /// Allocated memory that grows from step to step.
 pub(crate) const MEMORY_LEAK: Rule = Rule {
     name: "memory_leak",

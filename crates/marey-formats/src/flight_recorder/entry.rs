@@ -22,7 +22,7 @@ impl Dump<'_> {
         offset: u64,
     ) -> Result<(), Broken> {
         let read = match Fields::of(values, entry) {
-            Ok(fields) => self.collective(values, fields)?,
+            Ok(fields) => self.collective(values, fields, offset)?,
             Err(reason) => Err(reason),
         };
         if let Err(reason) = read {
@@ -36,6 +36,7 @@ impl Dump<'_> {
         &mut self,
         values: &mut Values,
         mut fields: Fields,
+        offset: u64,
     ) -> Result<Result<(), Unfit>, Broken> {
         let run = &mut self.import.run;
         let frames = fields.take(values, "frames", Some).unwrap_or(Value::None);
@@ -91,24 +92,30 @@ impl Dump<'_> {
             (None, None) => CollectiveState::Scheduled,
         });
         let group = group.map_or("", |(name, _)| name);
+        let (name_id, group_id) = (run.text(name), run.text(group));
         if let (Some(sequence), Some(end_nanos), false) = (sequence, completed_nanos, is_p2p) {
             self.import.collective_ends.push(CollectiveEnd {
-                group: group.to_owned(),
+                group_id,
+                group_ranks_id: None,
+                group_size: None,
                 sequence,
-                name: name.to_owned(),
+                name_id,
                 end_nanos,
+                offset,
             });
         }
         let dtype = inputs.dtype.or(outputs.dtype);
-        self.collectives.push(Collective {
+        let collective = Collective {
             start_nanos,
             duration_nanos: duration_nanos.map(|nanos| nanos.max(0)),
             created_nanos: Some(created_nanos),
             process_id: self.process,
             device: None,
             stream: None,
-            name_id: run.text(name),
-            group_id: run.text(group),
+            name_id,
+            group_id,
+            // The configuration of the groups says these, in JSON after the entries.
+            group_ranks_id: None,
             group_size: None,
             sequence,
             dtype_id: dtype.map(|dtype| run.text(dtype)),
@@ -118,7 +125,8 @@ impl Dump<'_> {
             is_p2p,
             context_id,
             args: run.args(&mut self.args)?,
-        });
+        };
+        run.add_collective(&collective)?;
         Ok(stack.and(rest))
     }
 }

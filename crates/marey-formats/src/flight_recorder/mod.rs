@@ -12,14 +12,13 @@ mod entry;
 mod json;
 pub(crate) mod rank;
 
-use std::collections::HashMap;
-
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
-use marey_store::NewProcess;
-use marey_store::row::{Collective, Metadata};
+use marey_store::row::Metadata;
+use marey_store::{NewProcess, ProcessGroup};
 
 use self::entry::ENTRIES;
+use crate::group_ranks::GroupRanks;
 use crate::import::{Broken, Import};
 use crate::input::Input;
 use crate::pickle::{Fields, Pickle, RowList, Value, Values};
@@ -32,17 +31,8 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), Broken>
     let rank = rank::named(&import.stem).or_else(|| rank::numbered(&import.stem));
     let process = import.process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
-    let mut dump = Dump {
-        import,
-        process,
-        args: NewArgs::default(),
-        collectives: Vec::new(),
-        group_sizes: HashMap::new(),
-    };
-    let read = if is_pickle { dump.pickle(input) } else { json::read(input, &mut dump) };
-    // A dump that ends early has collectives, too.
-    dump.finish()?;
-    read
+    let mut dump = Dump { import, process, args: NewArgs::default() };
+    if is_pickle { dump.pickle(input) } else { json::read(input, &mut dump) }
 }
 
 /// A dump that is being read.
@@ -50,11 +40,6 @@ struct Dump<'a> {
     import: &'a mut Import,
     process: u32,
     args: NewArgs,
-    /// The collectives so far, which wait for the sizes of their groups: JSON has those at its end. A
-    /// recorder keeps some thousand.
-    collectives: Vec<Collective>,
-    /// Ranks of each group, by the id of its name.
-    group_sizes: HashMap<u32, u32>,
 }
 
 impl Dump<'_> {
@@ -102,7 +87,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Notes how many ranks each group has: they stand there as a list, written as a text.
+    /// Notes which ranks each group has: they stand there as a list, written as a text.
     fn groups(&mut self, groups: Value, values: &Values) {
         for (name, group) in values.pairs(groups).into_iter().flatten() {
             let Ok(mut group) = Fields::of(values, group) else { continue };
@@ -110,18 +95,12 @@ impl Dump<'_> {
             if let (Some(name), Some(ranks)) = (values.name(name), ranks)
                 && values.unfold(ranks.len()).is_ok()
             {
-                let ranks = ranks.trim_matches(['[', ']']).split(',');
-                let size = ranks.filter(|rank| !rank.trim().is_empty()).count() as u32;
-                self.group_sizes.insert(self.import.run.text(name), size);
+                let run = &mut self.import.run;
+                let (name_id, ranks) = (run.text(name), GroupRanks::of_text(ranks));
+                let size = ranks.as_ref().map(|ranks| ranks.count);
+                let ranks_id = ranks.map(|ranks| run.text(&ranks.text));
+                run.set_process_group(name_id, ProcessGroup { size, ranks_id });
             }
         }
-    }
-
-    fn finish(self) -> Result<(), Broken> {
-        for collective in self.collectives {
-            let group_size = self.group_sizes.get(&collective.group_id).copied();
-            self.import.run.add_collective(&Collective { group_size, ..collective })?;
-        }
-        Ok(())
     }
 }

@@ -10,8 +10,9 @@ use crate::import::Import;
 pub(super) enum Category {
     /// On the stack of a thread.
     Host(NodeKind),
-    /// A region that a program named, among them the steps of training.
-    Annotation,
+    /// A region that a program named, among them the steps of training, and what is of this kind beside
+    /// those.
+    Annotation(NodeKind),
     /// A call or a module of Python.
     Python,
     /// What a device did, if the word is one that others use for other things, and nothing speaks
@@ -21,37 +22,50 @@ pub(super) enum Category {
     Device(ActivityKind),
     /// The arrows from launches to devices, which say no more than the numbers of both.
     Launch,
+    /// A word that no profiler is known to use: a scope of a thread, or what a device did if the event
+    /// names a device and a stream.
+    Unknown,
 }
 
 impl Category {
-    /// By the words of Kineto, those of 2021 among them, and of Proton.
+    /// Returns the meaning of a word of Kineto, of the profilers of other makers that write its format, or
+    /// of Proton.
     pub(super) fn of(word: &str) -> Self {
         match word {
-            "cpu_op" | "Operator" => Self::Host(NodeKind::Operator),
-            "cuda_runtime"
-            | "cuda_driver"
-            | "xpu_runtime"
-            | "xpu_driver"
-            | "mtia_runtime"
-            | "glow_runtime"
-            | "privateuse1_runtime"
-            | "privateuse1_driver"
-            | "hpu_op"
-            | "Runtime" => Self::Host(NodeKind::Runtime),
-            "user_annotation" => Self::Annotation,
+            "cpu_op" => Self::Host(NodeKind::Operator),
+            "cuda_runtime" | "cuda_driver" // NVIDIA, and AMD
+            | "xpu_runtime" | "xpu_driver" // Intel
+            | "mtia_runtime" // Meta
+            | "hpu_op" // Intel Gaudi: what the host does
+            | "privateuse1_runtime" | "privateuse1_driver" // NPUs and others outside of PyTorch
+            | "mlu_runtime" // Cambricon
+            | "gcu_runtime" | "gcu_driver" // Enflame
+            | "glow_runtime" => Self::Host(NodeKind::Runtime),
+            "kernel" => Self::MaybeDevice(ActivityKind::Kernel),
+            "mtia_ccp_events" => Self::Device(ActivityKind::Kernel),
+            "gpu_memcpy" | "mlu_memcpy" | "GCU_MEMCPY" => Self::Device(ActivityKind::Memcpy),
+            "gpu_memset" | "mlu_memset" | "GCU_MEMSET" => Self::Device(ActivityKind::Memset),
+            "cuda_sync" | "xpu_sync" | "gcu_sync" => Self::Device(ActivityKind::Sync),
+            "gpu_user_annotation" | "mlu_user_annotation" | "GCU_USER_ANNOTATION" => {
+                Self::Device(ActivityKind::Annotation)
+            }
+            // Marks and measurements beside the work.
+            "cuda_event" | "cuda_profiler_range" | "mlu_notifier" | "mlu_profiler_range"
+            | "gcu_profiler_range" | "xpu_scope_profiler" => Self::Device(ActivityKind::Other),
+            "user_annotation" => Self::Annotation(NodeKind::Scope),
             "python_function" => Self::Python,
-            "kernel" | "Kernel" => Self::MaybeDevice(ActivityKind::Kernel),
+            "ac2g" | "async" | "async_cpu_to_gpu" | "async_gpu" => Self::Launch,
+            // Kineto of 2021, which had no word for annotations.
+            "Operator" => Self::Annotation(NodeKind::Operator),
+            "Runtime" => Self::Host(NodeKind::Runtime),
+            "Kernel" => Self::MaybeDevice(ActivityKind::Kernel),
             "Memcpy" => Self::MaybeDevice(ActivityKind::Memcpy),
             "Memset" => Self::MaybeDevice(ActivityKind::Memset),
-            "gpu_memcpy" => Self::Device(ActivityKind::Memcpy),
-            "gpu_memset" => Self::Device(ActivityKind::Memset),
-            "cuda_sync" | "xpu_sync" => Self::Device(ActivityKind::Sync),
-            "gpu_user_annotation" => Self::Device(ActivityKind::Annotation),
-            "cuda_event" | "cuda_profiler_range" | "mtia_ccp_events" | "xpu_scope_profiler" => {
-                Self::Device(ActivityKind::Other)
-            }
-            "ac2g" | "async" | "async_cpu_to_gpu" | "async_gpu" => Self::Launch,
-            _ => Self::Host(NodeKind::Scope),
+            // Kineto's, Proton's and marey's own words for what is on a thread.
+            "Trace" | "overhead" | "external_correlation" | "cpu_instant_event"
+            | "collective_comm" | "mtia_insight" | "mtia_workloadd" | "mtia_counters"
+            | "fwdbwd" | "async_task" | "scope" | "metric" => Self::Host(NodeKind::Scope),
+            _ => Self::Unknown,
         }
     }
 }

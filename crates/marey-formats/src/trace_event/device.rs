@@ -12,6 +12,7 @@ use super::number::{unquoted, whole};
 use super::text::unescaped;
 use super::time::Times;
 use crate::align::CollectiveEnd;
+use crate::group_ranks::GroupRanks;
 use crate::import::{Broken, Import};
 
 /// Lanes of Proton: graphs of a stream, and streams.
@@ -107,11 +108,14 @@ fn add_collective(
     let number = |key| event.arg(key).and_then(whole);
     let name = event.text_of(name).into_owned();
     let group = said("Process Group Name").or_else(|| said("Process Group ID"));
-    let group = group.unwrap_or_default();
+    let ranks = said("Process Group Ranks").and_then(|ranks| GroupRanks::of_text(&ranks));
     let sequence = number("Seq");
     let is_p2p = matches!(name.as_str(), "send" | "recv");
     let name_id = import.run.text(&name);
-    let group_id = import.run.text(&group);
+    let group_id = import.run.text(&group.unwrap_or_default());
+    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text(&ranks.text));
+    let group_size = number("Group size").and_then(|size| size.try_into().ok());
+    let group_size = group_size.or(ranks.map(|ranks| ranks.count));
     let dtype_id = said("dtype").map(|dtype| import.run.text(&dtype));
     import.run.add_collective(&Collective {
         start_nanos: activity.start_nanos,
@@ -122,7 +126,8 @@ fn add_collective(
         stream: Some(activity.stream),
         name_id,
         group_id,
-        group_size: number("Group size").and_then(|size| size.try_into().ok()),
+        group_ranks_id,
+        group_size,
         sequence,
         dtype_id,
         in_elements: number("In msg nelems"),
@@ -137,7 +142,15 @@ fn add_collective(
     // the two ends of a message are numbered by themselves.
     if let (Some(sequence), false) = (sequence, is_p2p) {
         let end_nanos = activity.start_nanos.saturating_add(activity.duration_nanos);
-        import.collective_ends.push(CollectiveEnd { group, sequence, name, end_nanos });
+        import.collective_ends.push(CollectiveEnd {
+            group_id,
+            group_ranks_id,
+            group_size,
+            sequence,
+            name_id,
+            end_nanos,
+            offset: event.offset,
+        });
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::event::Event;
 use super::lanes::Lanes;
 use super::lexer::Lexer;
 use super::meta::Meta;
-use super::number::unquoted;
+use super::number::{unquoted, whole};
 use super::open::{AllOpen, Open, Track};
 use super::slice_args::SliceArgs;
 use super::text::unescaped;
@@ -124,6 +124,8 @@ impl Events {
             Category::MaybeDevice(kind) => {
                 event.args().any(|arg| DEVICE_ARGS.contains(&&*arg.0)).then_some(kind)
             }
+            // What counts as nothing would be missed; most of what devices do is computing.
+            Category::Unknown if has_device_and_stream(event) => Some(ActivityKind::Kernel),
             _ => None,
         };
         if let Some(kind) = device_kind {
@@ -350,6 +352,12 @@ impl Events {
     }
 }
 
+/// Whether an event names a device and a stream by their numbers.
+fn has_device_and_stream(event: &Event) -> bool {
+    let has = |key| event.arg(key).and_then(whole).is_some();
+    has("stream") && has("device")
+}
+
 /// Whether an arrow is one from a launch to a device.
 fn is_launch(event: &Event) -> bool {
     event.category().is_some_and(|word| match Category::of(&word) {
@@ -494,13 +502,13 @@ fn last_nanos(process: u32, import: &Import) -> i64 {
 fn kind_and_step(category: Category, name: &str) -> (NodeKind, Option<u32>) {
     match category {
         Category::Host(kind) => (kind, None),
-        Category::Annotation => {
+        Category::Annotation(kind) => {
             let number = name.strip_prefix("ProfilerStep#").and_then(|number| number.parse().ok());
-            (if number.is_some() { NodeKind::Step } else { NodeKind::Scope }, number)
+            (if number.is_some() { NodeKind::Step } else { kind }, number)
         }
         Category::Python if name.starts_with("nn.Module: ") => (NodeKind::Module, None),
         Category::Python => (NodeKind::Frame, None),
-        Category::MaybeDevice(_) | Category::Device(_) | Category::Launch => {
+        Category::MaybeDevice(_) | Category::Device(_) | Category::Launch | Category::Unknown => {
             (NodeKind::Scope, None)
         }
     }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use marey_model::loss::LossCause;
+use marey_store::ProcessGroup;
 use marey_store::row::{Device, Metadata};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use super::event::Event;
 use super::lanes::{Id, Lanes};
 use super::number::whole;
+use crate::group_ranks::GroupRanks;
 use crate::import::{Broken, Import};
 
 /// Where Kineto sorts devices among processes.
@@ -46,8 +48,19 @@ struct Label {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Distributed {
+struct Distributed<'a> {
     rank: Option<u32>,
+    #[serde(borrow)]
+    pg_config: Option<&'a RawValue>,
+}
+
+/// A process group, as `distributedInfo` has it.
+#[derive(Deserialize)]
+struct Group {
+    pg_name: String,
+    pg_size: Option<u32>,
+    #[serde(default)]
+    ranks: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -189,8 +202,10 @@ fn settle_key(
             }
         }
         "distributedInfo" => {
-            let Distributed { rank } = serde_json::from_str(&value).unwrap_or_default();
+            let Distributed { rank, pg_config } = serde_json::from_str(&value).unwrap_or_default();
             set_rank(rank, lanes, import);
+            let groups = pg_config.and_then(|groups| serde_json::from_str(groups.get()).ok());
+            set_groups(groups.unwrap_or_default(), import);
         }
         "host_name" => {
             let host: String = serde_json::from_str(&value).unwrap_or_default();
@@ -220,6 +235,16 @@ fn set_rank(rank: Option<u32>, lanes: &Lanes, import: &mut Import) {
     for process in lanes.real_processes() {
         let process = import.run.process_mut(process);
         process.rank = process.rank.or(rank);
+    }
+}
+
+fn set_groups(groups: Vec<Group>, import: &mut Import) {
+    for Group { pg_name, pg_size, ranks } in groups {
+        let name_id = import.run.text(&pg_name);
+        let ranks = GroupRanks::of(ranks);
+        let size = pg_size.or(ranks.as_ref().map(|ranks| ranks.count));
+        let ranks_id = ranks.map(|ranks| import.run.text(&ranks.text));
+        import.run.set_process_group(name_id, ProcessGroup { size, ranks_id });
     }
 }
 

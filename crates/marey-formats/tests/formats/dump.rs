@@ -231,7 +231,7 @@ impl Line for Collective {
     fn line(&self, d: &Dump) -> String {
         let row = self;
         format!(
-            "{}+{:?} created={:?} {} device={:?} stream={:?} {:?} group={:?} size={:?} sequence={:?} dtype={:?} in={:?} out={:?} {:?} p2p={} at={:?}{}",
+            "{}+{:?} created={:?} {} device={:?} stream={:?} {:?} group={:?} ranks={:?} size={:?} sequence={:?} dtype={:?} in={:?} out={:?} {:?} p2p={} at={:?}{}",
             row.start_nanos,
             row.duration_nanos,
             row.created_nanos,
@@ -240,6 +240,7 @@ impl Line for Collective {
             row.stream,
             d.reader.text(row.name_id),
             d.reader.text(row.group_id),
+            row.group_ranks_id.map(|id| d.reader.text(id)),
             row.group_size,
             row.sequence,
             row.dtype_id.map(|id| d.reader.text(id)),

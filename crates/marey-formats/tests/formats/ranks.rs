@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marey_formats::{Imported, import};
 use marey_store::Run;
-use marey_store::row::{GpuActivity, Span};
+use marey_store::row::{Collective, GpuActivity, Span};
 
 use crate::dump::reader;
 
@@ -21,12 +21,12 @@ fn rank(number: u32, skew_micros: i64) -> String {
         let end = 2_000 + 1_000 * sequence;
         let dur = 100 + i64::from(number) * 50;
         events.push(format!(
-            r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{sequence},"Collective name":"allreduce","Process Group Name":"0","Seq":{sequence},"In msg nelems":8,"Out msg nelems":8,"dtype":"Float","Group size":2}}}}"#,
+            r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7,"correlation":{sequence},"Collective name":"allreduce","Process Group Name":"0","Seq":{sequence},"In msg nelems":8,"Out msg nelems":8,"dtype":"Float","Group size":3}}}}"#,
             ts = end - dur + skew_micros,
         ));
     }
     format!(
-        r#"{{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{number},"world_size":2}},"baseTimeNanoseconds":1000000000,"traceEvents":[{}]}}"#,
+        r#"{{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{number},"world_size":3}},"baseTimeNanoseconds":1000000000,"traceEvents":[{}]}}"#,
         events.join(",\n")
     )
 }
@@ -97,6 +97,85 @@ fn collectives_that_cannot_be_told_apart_move_no_clock() {
     let (_folder, _, imported) = import_ranks(&[collectives(&a), collectives(&b)]);
     let shifts: Vec<_> = imported.files.iter().map(|file| file.alignment_nanos).collect();
     assert_eq!(shifts, [None, None]);
+}
+
+/// The trace of a rank, one of two in its group, which ends three collectives at these milliseconds.
+/// `ranks` is where it says who the two are.
+fn rank_of_pair(rank: u32, pair: [u32; 2], ends: [i64; 3], said: GroupRanks) -> String {
+    let of_event = match said {
+        GroupRanks::InEvents => format!(r#","Process Group Ranks":"{pair:?}""#),
+        GroupRanks::InHead | GroupRanks::Nowhere => String::new(),
+    };
+    let of_head = match said {
+        GroupRanks::InHead => {
+            format!(
+                r#","pg_config":[{{"pg_name":"1","pg_desc":"tp","pg_size":2,"ranks":{pair:?}}}]"#
+            )
+        }
+        GroupRanks::InEvents | GroupRanks::Nowhere => String::new(),
+    };
+    let events = ends.into_iter().zip(1..).map(|(end, sequence)| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":9,"ts":{ts},"dur":10,"args":{{"stream":9,"Collective name":"allreduce","Process Group Name":"1","Group size":2,"Seq":{sequence}{of_event}}}}}"#,
+            ts = end * 1000 - 10,
+        )
+    });
+    let events = events.collect::<Vec<_>>().join(",\n");
+    format!(r#"{{"traceEvents":[{events}],"distributedInfo":{{"rank":{rank}{of_head}}}}}"#)
+}
+
+/// Where a trace says which ranks a group has.
+#[derive(Clone, Copy, Debug)]
+enum GroupRanks {
+    InEvents,
+    InHead,
+    Nowhere,
+}
+
+/// Ranks 0 and 1 have a group `1`, and so have ranks 2 and 3: all four clocks are right.
+fn two_pairs(said: GroupRanks) -> [String; 4] {
+    [
+        rank_of_pair(0, [0, 1], [10, 20, 30], said),
+        rank_of_pair(1, [0, 1], [10, 20, 30], said),
+        rank_of_pair(2, [2, 3], [13, 24, 35], said),
+        rank_of_pair(3, [2, 3], [13, 24, 35], said),
+    ]
+}
+
+#[test]
+fn groups_of_one_name_and_different_ranks_are_strangers() {
+    for said in [GroupRanks::InEvents, GroupRanks::InHead] {
+        let (_folder, run, imported) = import_ranks(&two_pairs(said));
+        for file in &imported.files {
+            assert_eq!((file.alignment_nanos, &*file.warnings), (Some(0), &[][..]), "{said:?}");
+        }
+        let reader = reader(&run);
+        let mut groups: Vec<_> = reader
+            .rows::<Collective>()
+            .unwrap()
+            .map(Result::unwrap)
+            .map(|row| (reader.text(row.group_ranks_id.unwrap()).to_owned(), row.group_size))
+            .collect();
+        groups.sort();
+        groups.dedup();
+        assert_eq!(groups, [("0-1".to_owned(), Some(2)), ("2-3".to_owned(), Some(2))]);
+    }
+}
+
+/// Where files do not say the ranks of groups, four ranks of a group of two are two groups.
+#[test]
+fn groups_that_cannot_be_told_apart_move_no_clock_and_are_said() {
+    let (_folder, run, imported) = import_ranks(&two_pairs(GroupRanks::Nowhere));
+    for file in &imported.files {
+        assert_eq!(file.alignment_nanos, None);
+        let [warning] = &*file.warnings else { panic!("{:?}", file.warnings) };
+        let said = (warning.loss.as_str(), warning.count, warning.first.cause.as_str());
+        let cause = "`allreduce` 1 of the group `1` is in the files of 4 ranks, but the group has 2: \
+                     several groups share this name";
+        assert_eq!(said, ("ambiguous_collectives", 3, cause));
+        assert_eq!(warning.first.offset, r#"{"traceEvents":["#.len() as u64);
+    }
+    assert_eq!(run.manifest().losses["ambiguous_collectives"], 12);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use super::ColumnKind::{Bits, Id, Int, Nanos, Real, Text};
 use super::view::{
-    CONTEXT_ID, CORRELATION_ID, DEVICE, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE, PID,
-    PROCESS_ID, RANK,
+    CONTEXT_ID, CORRELATION_ID, DEVICE, GROUP_RANKS, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE,
+    PID, PROCESS_ID, RANK,
 };
 use super::{Table, column, maybe};
 
@@ -241,26 +241,32 @@ pub const STRAGGLERS: Table = Table {
     doc: "Which ranks came late to collectives, and what the others waited for them. A row for each process group, process and device, over the collectives that can be matched: those that have a number, and that at least two ranks of the run took part in; messages between two ranks are not counted.",
     columns: &[
         column("process_group", Text, "Name of the process group."),
-        maybe("group_size", Id, "Ranks of the group."),
+        GROUP_RANKS,
+        maybe("group_size", Id, "How many ranks the group has."),
         column(
             "count",
             Int,
-            "Collectives of the group that this rank and at least one other began.",
+            "Collectives of the group that this rank and at least one other began, without the ambiguous ones.",
         ),
         column(
             "complete_count",
             Int,
             "Those of them that as many ranks began as the group has; of the others, the last rank may not be in the run.",
         ),
-        column("last_count", Int, "Those of them that this rank began last, alone."),
-        column("last_percent", Real, "`last_count` in percent of `count`."),
+        column(
+            "ambiguous_count",
+            Int,
+            "Collectives that more ranks began than the group has: groups share its name and the files do not say their ranks, so these are in no other column.",
+        ),
+        column("last_count", Int, "Those of `count` that this rank began last, alone."),
+        maybe("last_percent", Real, "`last_count` in percent of `count`."),
         column(
             "delay_nanos",
             Nanos,
             "What this rank alone held the collectives up by: the time from the beginning of the last but one to its own, summed over those that it began last.",
         ),
-        column("mean_late_nanos", Real, "Mean time from the first rank's beginning to this one's."),
-        column(
+        maybe("mean_late_nanos", Real, "Mean time from the first rank's beginning to this one's."),
+        maybe(
             "max_late_nanos",
             Nanos,
             "Longest time from the first rank's beginning to this one's.",

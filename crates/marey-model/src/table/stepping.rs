@@ -3,7 +3,9 @@
 //! `docs/analysis.md` says how each number is made.
 
 use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
-use super::view::{CONTEXT_ID, DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
+use super::view::{
+    CONTEXT_ID, DEVICE, KIND, MAYBE_DEVICE, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID,
+};
 use super::{Table, column, maybe};
 
 /// How fast each process went through its training steps. A row for each process that did anything;
@@ -168,6 +170,51 @@ pub const STEP_KERNELS: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
+    ],
+    sorted_by: None,
+};
+
+/// Where ranks waited for each other, as far as spans of the host say it. A row for each process and
+/// context whose spans ended together on all ranks that have it, though these came to them at
+/// different times.
+pub const RANK_ARRIVALS: Table = Table {
+    name: "rank_arrivals",
+    doc: "Where ranks waited for each other, as far as spans of the host say it. A row for each process and context whose spans ended together on all ranks that have it, though these came to them at different times.",
+    columns: &[
+        column("name", Text, "Name of the context, such as `backward`."),
+        KIND,
+        PATH,
+        column("rank_count", Int, "Ranks that have the context."),
+        column(
+            "count",
+            Int,
+            "Spans of this context that all of these ranks have, within the steps.",
+        ),
+        column(
+            "waited_count",
+            Int,
+            "Those of them in which ranks waited: arrivals are at least 1 % of a step apart, and ends half of that at most.",
+        ),
+        column(
+            "last_count",
+            Int,
+            "Those of `waited_count` at which this rank arrived last, alone.",
+        ),
+        column(
+            "delay_nanos",
+            Nanos,
+            "What this rank alone held the others up by: the time from the arrival of the last but one to its own, summed over those at which it arrived last.",
+        ),
+        column(
+            "wait_nanos",
+            Nanos,
+            "Time that this rank waited for others: from its own arrival to the last one's, summed.",
+        ),
+        PID,
+        RANK,
+        PROCESS_ID,
+        THREAD_ID,
+        CONTEXT_ID,
     ],
     sorted_by: None,
 };

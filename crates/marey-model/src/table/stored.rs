@@ -396,7 +396,12 @@ pub const COLLECTIVES: Table = Table {
         maybe("stream", Id, "The stream that it ran on."),
         id_of(Strings, "name_id", "What it is, in strings: allreduce, send."),
         id_of(Strings, "group_id", "Name of the process group, in strings."),
-        maybe("group_size", Id, "Ranks of the group."),
+        maybe_id_of(
+            Strings,
+            "group_ranks_id",
+            "Ranks of the group, in strings, as `0-3,8`: groups of different ranks may share a name.",
+        ),
+        maybe("group_size", Id, "How many ranks the group has."),
         maybe("sequence", Int, "Number of the collective in its group: the same on all ranks."),
         maybe_id_of(Strings, "dtype_id", "Type of the elements, in strings."),
         maybe("in_elements", Int, "Elements that this rank gave."),

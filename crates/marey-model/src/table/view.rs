@@ -29,6 +29,7 @@ pub const ALL: &[&Table] = &[
     &launching::OPERATOR_KERNELS,
     &device_time::GPU_ANNOTATIONS,
     &launching::STRAGGLERS,
+    &stepping::RANK_ARRIVALS,
     &launching::LAUNCHES,
     &launching::QUEUE_LENGTH,
     &launching::QUEUE_SUMMARY,
@@ -46,9 +47,10 @@ pub const ALL: &[&Table] = &[
     &efficiency::MFU,
 ];
 
-const KIND: Column =
+pub(super) const KIND: Column =
     column("kind", Text, "What it is: scope, state, module, operator, frame, step or runtime.");
-const PATH: Column = column("path", Text, "The names around it and its own, separated by `/`.");
+pub(super) const PATH: Column =
+    column("path", Text, "The names around it and its own, separated by `/`.");
 pub(super) const THREAD: Column = column("thread", Text, "Name of its thread; may be empty.");
 pub(super) const MAYBE_THREAD: Column =
     maybe("thread", Text, "Name of its thread, if it is of one; may be empty.");
@@ -57,6 +59,11 @@ pub(super) const RANK: Column = maybe("rank", Int, "Rank of its process in a dis
 pub(super) const DEVICE: Column = column("device", Id, "Number of the device in its process.");
 pub(super) const MAYBE_DEVICE: Column =
     maybe("device", Id, "Number of the device in its process, if it is of one.");
+pub(super) const GROUP_RANKS: Column = maybe(
+    "group_ranks",
+    Text,
+    "Ranks of the group, as `0-3,8`, if they are known: groups of different ranks may share a name.",
+);
 const VALUE: Column = maybe("value", Real, "The value, if it is one number.");
 const INTEGER: Column = maybe("integer", Int, "The value, if it is a whole number.");
 const TEXT: Column = maybe("text", Text, "The value, if it is a text.");
@@ -281,7 +288,8 @@ pub const COLLECTIVES: Table = Table {
     columns: &[
         column("name", Text, "What it is, such as allreduce or send."),
         column("process_group", Text, "Name of the process group."),
-        maybe("group_size", Id, "Ranks of the group."),
+        GROUP_RANKS,
+        maybe("group_size", Id, "How many ranks the group has."),
         maybe("sequence", Int, "Number of the collective in its group: the same on all ranks."),
         column(
             "start_nanos",

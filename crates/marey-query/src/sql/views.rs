@@ -35,6 +35,7 @@ pub(super) fn definition(view: &str) -> &'static str {
         "operator_kernels" => include_str!("../../sql/operator_kernels.sql"),
         "gpu_annotations" => include_str!("../../sql/gpu_annotations.sql"),
         "stragglers" => include_str!("../../sql/stragglers.sql"),
+        "rank_arrivals" => include_str!("../../sql/rank_arrivals.sql"),
         "launches" => include_str!("../../sql/launches.sql"),
         "queue_length" => include_str!("../../sql/queue_length.sql"),
         "queue_summary" => include_str!("../../sql/queue_summary.sql"),

@@ -28,6 +28,7 @@ use smallvec::SmallVec;
 pub use self::nest::Slice;
 use self::nest::{Launches, Nested};
 use self::others::Others;
+pub use self::others::ProcessGroup;
 pub use self::processes::NewProcess;
 use self::processes::{NewThread, loss_columns, process_columns, shifted, thread_columns};
 use crate::arg_texts::ArgTexts;
@@ -145,6 +146,15 @@ impl Assembler {
     /// The id of a text.
     pub fn text(&mut self, text: &str) -> u32 {
         self.names.text(text)
+    }
+
+    /// Returns the text of an id from [`Self::text`].
+    ///
+    /// # Panics
+    ///
+    /// Where the id is not from there.
+    pub fn text_of(&self, id: u32) -> &str {
+        self.names.text_of(id)
     }
 
     /// The id of a context below another one, [`Self::ROOT`] for the outermost.
@@ -266,6 +276,17 @@ impl Assembler {
     pub fn add_collective(&mut self, row: &Collective) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos.unwrap_or(0));
         self.others.collectives.push(row)
+    }
+
+    /// Notes what the file says of a process group, by the id of its name: its collectives get what
+    /// they do not say themselves.
+    pub fn set_process_group(&mut self, name_id: u32, group: ProcessGroup) {
+        self.others.groups.insert(name_id, group);
+    }
+
+    /// Returns what the file says of a process group.
+    pub fn process_group(&self, name_id: u32) -> ProcessGroup {
+        self.others.groups.get(&name_id).copied().unwrap_or_default()
     }
 
     /// Adds what an allocator did.

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use hashbrown::HashMap;
+
 use super::write;
 use crate::StoreError;
-use crate::parts::Parts;
+use crate::parts::{Parts, RowPart};
 use crate::row::{
     AsyncSpan, Collective, Device, Flow, Instant, MemoryBlock, MemoryEvent, Metadata, Metric,
     Sample,
@@ -24,6 +26,17 @@ pub(super) struct Others {
     pub(super) memory_blocks: Sorter<MemoryBlock>,
     pub(super) devices: Sorter<Device>,
     pub(super) metadata: Sorter<Metadata>,
+    /// What the file says of process groups, by the id of their name.
+    pub(super) groups: HashMap<u32, ProcessGroup>,
+}
+
+/// What a file says of a process group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessGroup {
+    /// How many ranks it has.
+    pub size: Option<u32>,
+    /// Which ranks, as the id of a text such as `0-3,8`.
+    pub ranks_id: Option<u32>,
 }
 
 impl Others {
@@ -39,6 +52,7 @@ impl Others {
             memory_blocks: Sorter::new(folder),
             devices: Sorter::new(folder),
             metadata: Sorter::new(folder),
+            groups: HashMap::new(),
         }
     }
 
@@ -59,10 +73,30 @@ impl Others {
         write(self.flows, shift, parts)?;
         write(self.metrics, shift, parts)?;
         write(self.samples, shift, parts)?;
-        write(self.collectives, shift, parts)?;
+        write_collectives(self.collectives, &self.groups, shift, parts)?;
         write(self.memory_events, shift, parts)?;
         write(self.memory_blocks, shift, parts)?;
         write(self.devices, shift, parts)?;
         write(self.metadata, shift, parts)
     }
+}
+
+/// Writes collectives, each with what is known of its group.
+fn write_collectives(
+    collectives: Sorter<Collective>,
+    groups: &HashMap<u32, ProcessGroup>,
+    shift: i64,
+    parts: &mut Parts,
+) -> Result<(), StoreError> {
+    let mut part = RowPart::new(shift);
+    collectives.for_each(|row| {
+        let group = groups.get(&row.group_id).copied().unwrap_or_default();
+        let row = Collective {
+            group_size: row.group_size.or(group.size),
+            group_ranks_id: row.group_ranks_id.or(group.ranks_id),
+            ..row
+        };
+        part.push(&row, parts)
+    })?;
+    part.finish(parts)
 }

@@ -224,7 +224,9 @@ rows! {
         name_id: u32,
         /// Name of the process group.
         group_id: u32,
-        /// Ranks of the group.
+        /// Ranks of the group, as `0-3,8`.
+        group_ranks_id: Option<u32>,
+        /// How many ranks the group has.
         group_size: Option<u32>,
         /// Its number in the group.
         sequence: Option<i64>,

@@ -7,7 +7,7 @@ use marey_analysis::report::SectionRows;
 
 use super::args::AnalyzeArgs;
 use super::cells::{headings, is_number, values};
-use super::text::impact;
+use super::text::{impact, overlaps};
 use crate::text::{cut, printable};
 
 /// Longest text of a cell.
@@ -40,6 +40,9 @@ fn findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Re
         writeln!(out, "### {severity}: {}{rank}\n", finding.title)?;
         writeln!(out, "{}\n", escaped(&finding.description))?;
         writeln!(out, "- {}", impact(finding))?;
+        if let Some(overlaps) = overlaps(finding) {
+            writeln!(out, "- {}", escaped(&overlaps))?;
+        }
         writeln!(out, "- Fix: {}", finding.hint)?;
         writeln!(out, "- Rule: `{}`\n", finding.rule)?;
         if args.sql {

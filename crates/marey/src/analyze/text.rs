@@ -95,6 +95,9 @@ fn findings(
         let word = look.paint.with(style, word);
         writeln!(out, "  {word} {}{rank}: {description}", finding.rule)?;
         writeln!(out, "    {}", look.paint.with(Style::Dim, impact(finding)))?;
+        if let Some(overlaps) = overlaps(finding) {
+            writeln!(out, "    {overlaps}")?;
+        }
         writeln!(out, "    Fix: {}", finding.hint)?;
         if args.sql {
             for line in finding.evidence.sql.lines() {
@@ -120,6 +123,16 @@ pub(super) fn impact(finding: &Finding) -> String {
     }
     parts.push(finding.confidence.as_str().to_owned());
     parts.join("; ")
+}
+
+/// Says which other findings may count the same time, if any does.
+pub(super) fn overlaps(finding: &Finding) -> Option<String> {
+    let overlaps = finding.overlaps.iter().map(|other| {
+        let (subject, nanos) = (printable(&other.subject), Nanos(other.nanos));
+        format!("{} of {} (up to {nanos})", other.rule, cut(&subject, WIDEST))
+    });
+    let overlaps = overlaps.collect::<Vec<_>>().join(", ");
+    (!overlaps.is_empty()).then(|| format!("Counts the same time in part as: {overlaps}"))
 }
 
 fn section(

@@ -233,7 +233,7 @@ fn every_rule_is_listed_with_its_thresholds() {
     let shown = stdout(&transcript(&mut marey("analyze --rules"))).to_owned();
     let rules: Vec<&str> =
         shown.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
-    assert_eq!(rules.len(), 14, "{rules:?}");
+    assert_eq!(rules.len(), 15, "{rules:?}");
     assert!(shown.contains("  hot_operation.medium_percent = 10 %: "), "{shown}");
     // The page says the same; `marey analyze --rules -f md` writes it.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/rules.md");

@@ -61,7 +61,7 @@ fn strange_numbers_are_kept_or_left_out() {
         "output_sizes": [[-3], "a"], "state": "odd", "process_group": [1, 2]}]}"#;
     let dump = dump(&import_bytes(json).unwrap().run);
     let line = dump.lines().find(|line| line.starts_with("collectives")).unwrap();
-    let expected = "collectives 9223372036854775807+Some(0) created=Some(9223372036854775807) p-1 device=None stream=None \"x\" group=\"\" size=None sequence=None dtype=None in=None out=None Completed p2p=false at=None ";
+    let expected = "collectives 9223372036854775807+Some(0) created=Some(9223372036854775807) p-1 device=None stream=None \"x\" group=\"\" ranks=None size=None sequence=None dtype=None in=None out=None Completed p2p=false at=None ";
     assert!(line.starts_with(expected), "{line}");
     for kept in [
         "\"collective_seq_id\":\"18446744073709551615\"",

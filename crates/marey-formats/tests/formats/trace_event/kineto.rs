@@ -1,7 +1,10 @@
 //! The words of torch.profiler, in all their generations.
 
+use marey_model::context::NodeKind;
+use marey_store::row::{GpuActivity, Span};
+
 use super::{import_events, lines};
-use crate::dump::{dump, import_bytes};
+use crate::dump::{dump, import_bytes, reader};
 
 /// A trace of an operator that launches a kernel, with what stands before and after its events.
 fn times(before: &str, ts: &str, after: &str) -> Vec<String> {
@@ -93,6 +96,88 @@ fn names_of_2021_mean_the_same() {
         "thread p25738/t25738()",
     ];
     assert_eq!(lines(&run, &[""]), expected);
+}
+
+/// In 2021 steps were operators, as everything that a program named was.
+#[test]
+fn steps_of_2021_are_steps() {
+    let run = import_events(
+        r#"{"ph":"X","cat":"Operator","name":"ProfilerStep#5","pid":9,"tid":"9","ts":10,"dur":50,"args":{"External id":1}},
+        {"ph":"X","cat":"Operator","name":"aten::add","pid":9,"tid":"9","ts":20,"dur":10,"args":{"External id":2}},
+        {"ph":"X","cat":"Operator","name":"ProfilerStep#6","pid":9,"tid":"9","ts":60,"dur":40,"args":{"External id":3}},
+        {"ph":"X","cat":"Operator","name":"ProfilerStep#","pid":9,"tid":"9","ts":70,"dur":5,"args":{"External id":4}},
+        {"ph":"X","cat":"cpu_op","name":"ProfilerStep#7","pid":9,"tid":"9","ts":80,"dur":5,"args":{"External id":5}}"#,
+    );
+    let expected = [
+        r#"spans 10000+50000 children=10000 p9/t9() /step:step external=1 [Operator]"#,
+        r#"spans 20000+10000 children=0 p9/t9() /step:step/operator:aten::add external=2 [Operator]"#,
+        r#"spans 60000+40000 children=10000 p9/t9() /step:step external=3 [Operator]"#,
+        r#"spans 70000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep# external=4 [Operator]"#,
+        r#"spans 80000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep#7 external=5 [cpu_op]"#,
+        r#"steps 10000+50000 p9/t9() /step:step 5"#,
+        r#"steps 60000+40000 p9/t9() /step:step 6"#,
+    ];
+    assert_eq!(lines(&run, &["spans", "steps"]), expected);
+}
+
+/// What each maker's profiler calls what the host and the device do.
+#[test]
+fn words_of_all_accelerators_are_known() {
+    let host = [
+        "cuda_runtime",
+        "cuda_driver",
+        "xpu_runtime",
+        "xpu_driver",
+        "mtia_runtime",
+        "hpu_op",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "mlu_runtime",
+        "gcu_runtime",
+        "glow_runtime",
+    ];
+    let device = [
+        ("kernel", "Kernel"),
+        ("mtia_ccp_events", "Kernel"),
+        ("gpu_memcpy", "Memcpy"),
+        ("mlu_memcpy", "Memcpy"),
+        ("gpu_memset", "Memset"),
+        ("xpu_sync", "Sync"),
+        ("gpu_user_annotation", "Annotation"),
+        ("cuda_event", "Other"),
+        // Nobody knows it, but it is on a stream of a device: it counts as computing.
+        ("npu_task", "Kernel"),
+    ];
+    let mut events = Vec::new();
+    for (ts, word) in (0..).step_by(10).zip(host) {
+        events.push(format!(
+            r#"{{"ph":"X","cat":"{word}","name":"call","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":1}}}}"#
+        ));
+    }
+    for (ts, (word, _)) in (0..).step_by(10).zip(device) {
+        events.push(format!(
+            r#"{{"ph":"X","cat":"{word}","name":"work","pid":0,"tid":7,"ts":{ts},"dur":1,"args":{{"device":0,"stream":7}}}}"#
+        ));
+    }
+    // Without a device and a stream, a word that nobody knows is of a thread.
+    events.push(r#"{"ph":"X","cat":"npu_task","name":"scope","pid":9,"tid":9,"ts":900,"dur":1,"args":{"device":0}}"#.to_owned());
+    let run = import_events(&events.join(","));
+    let reader = reader(&run.run);
+    let calls = reader.rows::<Span>().unwrap().map(Result::unwrap);
+    let calls: Vec<_> = calls
+        .map(|span| {
+            (span.category_id.map(|id| reader.text(id)), reader.context(span.context_id).kind)
+        })
+        .collect();
+    let expected = host.iter().map(|word| (Some(*word), NodeKind::Runtime));
+    let expected: Vec<_> = expected.chain([(Some("npu_task"), NodeKind::Scope)]).collect();
+    assert_eq!(calls, expected);
+    let work = reader.rows::<GpuActivity>().unwrap().map(Result::unwrap);
+    let work: Vec<_> = work
+        .map(|row| (reader.text(row.category_id.unwrap()), format!("{:?}", row.kind)))
+        .collect();
+    let expected: Vec<_> = device.iter().map(|(word, kind)| (*word, (*kind).to_owned())).collect();
+    assert_eq!(work, expected);
 }
 
 #[test]
@@ -224,8 +309,8 @@ fn kernels_of_collectives_are_collectives() {
         kernel(20, r#""Collective name":"send","Process Group Name":"1""#),
     ].join(","));
     let expected = [
-        r#"collectives 1000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "allreduce" group="0" size=Some(2) sequence=Some(41) dtype=Some("Float") in=Some(16) out=Some(16) Completed p2p=false at=None"#,
-        r#"collectives 20000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "send" group="1" size=None sequence=None dtype=None in=None out=None Completed p2p=true at=None"#,
+        r#"collectives 1000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "allreduce" group="0" ranks=None size=Some(2) sequence=Some(41) dtype=Some("Float") in=Some(16) out=Some(16) Completed p2p=false at=None"#,
+        r#"collectives 20000+Some(10000) created=None p-1 device=Some(0) stream=Some(9) "send" group="1" ranks=None size=None sequence=None dtype=None in=None out=None Completed p2p=true at=None"#,
     ];
     assert_eq!(lines(&run, &["collectives"]), expected);
     let kernels = lines(&run, &["gpu"]);

@@ -56,8 +56,16 @@ function finding(one) {
         s("rect", { class: "impact-all", width: "100%", height: 4 }),
         s("rect", { class: "impact-part", width: `${wide}%`, height: 4 })),
         h("p", null, one.description),
+        one.overlaps?.length ? h("p", { class: "overlaps" }, overlaps(one, per)) : null,
         h("p", { class: "hint" }, h("strong", null, "What to do: "), one.hint),
         one.evidence ? details("Evidence", () => evidence(one.evidence)) : null);
+}
+
+function overlaps(one, per) {
+    const short = (text) => text.length > LONG_TEXT ? `${text.slice(0, LONG_TEXT)}…` : text;
+    const names = one.overlaps.map((other) =>
+        `${other.rule} of ${short(other.subject)} (up to ${duration(other.nanos)}${per})`);
+    return `Counts the same time in part as: ${names.join(", ")}`;
 }
 
 function findingSection(findings) {

@@ -302,14 +302,18 @@ pub(super) fn first(sorted: &[(u64, usize)], correlation: u64) -> Option<usize> 
     (found.0 == correlation).then_some(found.1)
 }
 
-/// Those that have a correlation, by it, and then by start.
+/// Those that have a correlation, by it, and then by start; of calls inside each other, the outermost
+/// comes first.
 pub(super) fn by_correlation(
     events: &[Event],
     is_wanted: impl Fn(Kind) -> bool,
 ) -> Vec<(u64, usize)> {
     let mut order = indices(events, is_wanted);
     order.retain(|&event| events[event].correlation != 0);
-    order.sort_by_key(|&event| (events[event].correlation, events[event].start, event));
+    order.sort_by_key(|&event| {
+        let Event { correlation, start, end, .. } = events[event];
+        (correlation, start, Reverse(end), event)
+    });
     order.into_iter().map(|event| (events[event].correlation, event)).collect()
 }
 

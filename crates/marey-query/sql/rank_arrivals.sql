@@ -1,0 +1,197 @@
+WITH
+ranked AS (
+    SELECT
+        process_id,
+        rank,
+        first_nanos,
+        last_nanos,
+        window_nanos,
+        CAST(window_nanos AS DOUBLE) / divisor AS step_nanos
+    FROM step_summary
+    WHERE rank IS NOT NULL AND window_nanos > 0
+),
+-- A wait is in no span but the one that waits: contexts of several ranks that take at least 1 % of the
+-- time of one of them by themselves.
+candidates AS (
+    SELECT
+        context_id,
+        count(*) AS rank_count,
+        max(step_nanos) AS step_nanos
+    FROM (
+        SELECT
+            r.context_id AS context_id,
+            w.process_id AS process_id,
+            w.rank AS rank,
+            max(w.step_nanos) AS step_nanos,
+            sum(r.self_nanos) / CAST(max(w.window_nanos) AS DOUBLE) AS own_part
+        FROM raw.rollups AS r
+        JOIN raw.threads AS t ON t.id = r.thread_id
+        JOIN ranked AS w ON w.process_id = t.process_id
+        WHERE r.bucket_nanos = 0 AND kind(r.context_id) <> 'step'
+        GROUP BY r.context_id, w.process_id, w.rank
+    )
+    GROUP BY context_id
+    HAVING count(*) > 1 AND count(*) = count(DISTINCT rank) AND max(own_part) >= 0.01
+),
+-- Their spans, and those directly inside them.
+entered AS (
+    SELECT
+        t.process_id AS process_id,
+        s.thread_id AS thread_id,
+        k.context_id AS context_id,
+        k.is_own AS is_own,
+        s.start_nanos AS start_nanos,
+        s.start_nanos + s.duration_nanos AS end_nanos
+    FROM raw.spans AS s
+    JOIN (
+        SELECT
+            context_id AS entered_id,
+            context_id,
+            1 AS is_own
+        FROM candidates
+        UNION ALL
+        SELECT
+            c.id AS entered_id,
+            k.context_id AS context_id,
+            0 AS is_own
+        FROM raw.contexts AS c
+        JOIN candidates AS k ON k.context_id = c.parent_id
+    ) AS k ON k.entered_id = s.context_id
+    JOIN (
+        SELECT
+            t.id AS thread_id,
+            w.process_id AS process_id,
+            w.first_nanos AS first_nanos,
+            w.last_nanos AS last_nanos
+        FROM raw.threads AS t
+        JOIN ranked AS w ON w.process_id = t.process_id
+    ) AS t ON t.thread_id = s.thread_id
+    WHERE s.start_nanos >= t.first_nanos AND s.start_nanos < t.last_nanos
+),
+-- A rank arrives when it enters the span, or leaves the last span inside it.
+spans AS (
+    SELECT
+        process_id,
+        thread_id,
+        context_id,
+        start_nanos,
+        end_nanos,
+        greatest(start_nanos, least(coalesce(inner_end_nanos, start_nanos), end_nanos)) AS arrival_nanos
+    FROM (
+        SELECT
+            process_id,
+            thread_id,
+            context_id,
+            min(start_nanos) AS start_nanos,
+            max(CASE WHEN is_own = 1 THEN end_nanos END) AS end_nanos,
+            max(CASE WHEN is_own = 0 THEN end_nanos END) AS inner_end_nanos
+        FROM (
+            SELECT
+                *,
+                sum(is_own) OVER (
+                    PARTITION BY thread_id, context_id
+                    ORDER BY start_nanos, is_own DESC
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ) AS entry
+            FROM entered
+        )
+        WHERE entry > 0
+        GROUP BY process_id, thread_id, context_id, entry
+    )
+),
+-- Each with the number of the step that began last before it, and its place in that.
+numbered AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY process_id, context_id, step ORDER BY start_nanos, thread_id) AS turn
+    FROM (
+        SELECT
+            *,
+            max(number) OVER (
+                PARTITION BY process_id
+                ORDER BY start_nanos, is_step DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS step
+        FROM (
+            SELECT
+                process_id,
+                thread_id,
+                context_id,
+                start_nanos,
+                end_nanos,
+                arrival_nanos,
+                CAST(NULL AS BIGINT) AS number,
+                0 AS is_step
+            FROM spans
+            UNION ALL
+            SELECT
+                process_id,
+                thread_id,
+                CAST(NULL AS INTEGER UNSIGNED) AS context_id,
+                start_nanos,
+                start_nanos AS end_nanos,
+                start_nanos AS arrival_nanos,
+                CAST(number AS BIGINT) AS number,
+                1 AS is_step
+            FROM raw.steps
+        )
+    )
+    WHERE is_step = 0
+),
+placed AS (
+    SELECT
+        n.process_id AS process_id,
+        n.thread_id AS thread_id,
+        n.context_id AS context_id,
+        k.rank_count AS rank_count,
+        k.step_nanos AS step_nanos,
+        count(*) OVER occasion AS arrived,
+        row_number() OVER arrival AS place,
+        n.arrival_nanos - lag(n.arrival_nanos) OVER arrival AS behind_nanos,
+        max(n.arrival_nanos) OVER occasion - n.arrival_nanos AS wait_nanos,
+        max(n.arrival_nanos) OVER occasion - min(n.arrival_nanos) OVER occasion AS spread_nanos,
+        max(n.end_nanos) OVER occasion - min(n.end_nanos) OVER occasion AS end_spread_nanos
+    FROM numbered AS n
+    JOIN candidates AS k ON k.context_id = n.context_id
+    WINDOW
+        occasion AS (PARTITION BY n.context_id, n.step, n.turn),
+        arrival AS (PARTITION BY n.context_id, n.step, n.turn ORDER BY n.arrival_nanos, n.process_id)
+)
+SELECT
+    name(c.name_id) AS name,
+    c.kind AS kind,
+    path(p.context_id) AS path,
+    p.rank_count AS rank_count,
+    p.count AS count,
+    p.waited_count AS waited_count,
+    p.last_count AS last_count,
+    p.delay_nanos AS delay_nanos,
+    p.wait_nanos AS wait_nanos,
+    pid(p.process_id) AS pid,
+    rank(p.process_id) AS rank,
+    p.process_id AS process_id,
+    p.thread_id AS thread_id,
+    p.context_id AS context_id
+FROM (
+    SELECT
+        process_id,
+        context_id,
+        min(thread_id) AS thread_id,
+        max(rank_count) AS rank_count,
+        count(*) AS count,
+        sum(CASE WHEN is_wait THEN 1 ELSE 0 END) AS waited_count,
+        sum(CASE WHEN is_wait AND place = arrived AND behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN is_wait AND place = arrived THEN behind_nanos ELSE 0 END) AS delay_nanos,
+        sum(CASE WHEN is_wait THEN wait_nanos ELSE 0 END) AS wait_nanos
+    FROM (
+        SELECT
+            *,
+            -- Those who came early stayed until the last one was done: nothing else makes all end together.
+            spread_nanos >= 0.01 * step_nanos AND end_spread_nanos <= 0.5 * spread_nanos AS is_wait
+        FROM placed
+        WHERE arrived = rank_count
+    )
+    GROUP BY process_id, context_id
+) AS p
+JOIN raw.contexts AS c ON c.id = p.context_id
+WHERE p.waited_count > 0
