@@ -35,6 +35,10 @@ PYTHON_CODE := python tests examples bench .ci setup.py
 stamp = @mkdir -p $(STAMPS) && touch $@
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
+# Of what pip prints, the lines of Cargo, as they come; all of it where something failed.
+progress = 2>&1 | tee $(STAMPS)/wheel.log \
+    | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
+    || { cat $(STAMPS)/wheel.log; false; }
 
 .PHONY: help
 help: ## List the targets
@@ -43,7 +47,7 @@ help: ## List the targets
 # --- for users ---------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.demo $(STAMPS)/wheel ## Train a small GPT under the profiler and show its profile
+demo: $(STAMPS)/wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
 	$(install-wheel)
 	rm -rf $(DEMO)
 	$(VENV)/bin/marey run -o $(DEMO)/ examples/train_gpt.py
@@ -199,7 +203,9 @@ $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
 # setuptools keeps removed files in build/, and PyO3 is compiled anew for another interpreter.
 $(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	rm -rf build/lib* build/bdist* dist
-	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@echo "compiling marey, which takes some 15 minutes on two cores the first time"
+	@mkdir -p $(STAMPS)
+	$(PY) -m pip wheel --verbose --no-deps --wheel-dir dist . $(progress)
 	$(stamp)
 
 $(PY):
@@ -213,5 +219,5 @@ $(VENV_READY): | $(PY)
 	touch $@
 
 $(VENV)/.demo: | $(PY)
-	$(PY) -m pip install --quiet torch numpy
+	$(PY) -m pip install torch numpy
 	touch $@
