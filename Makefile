@@ -155,8 +155,7 @@ $(STAMPS)/codegen: $(RUST) $(PACKAGE) $(wildcard docs/reference/*)
 	$(stamp)
 
 $(STAMPS)/deny: $(wildcard Cargo.lock) deny.toml
-	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
-	else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
+	.ci/deny
 	$(stamp)
 
 $(STAMPS)/ruff: $(PACKAGE) $(TESTS) | $(VENV_READY)
