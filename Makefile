@@ -35,6 +35,10 @@ PYTHON_CODE := python tests examples bench .ci setup.py
 stamp = @mkdir -p $(STAMPS) && touch $@
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
+# Of what pip prints, the lines of Cargo, as they come; all of it where something failed.
+progress = 2>&1 | tee $(STAMPS)/wheel.log \
+    | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
+    || { cat $(STAMPS)/wheel.log; false; }
 
 .PHONY: help
 help: ## List the targets
@@ -43,7 +47,7 @@ help: ## List the targets
 # --- for users ---------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.demo $(STAMPS)/wheel ## Train a small GPT under the profiler and show its profile
+demo: $(STAMPS)/wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
 	$(install-wheel)
 	rm -rf $(DEMO)
 	$(VENV)/bin/marey run -o $(DEMO)/ examples/train_gpt.py
@@ -71,7 +75,7 @@ test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
 test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
 
 .PHONY: test-wheel
-test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.13 that is here
+test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.15 that is here
 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
@@ -152,8 +156,7 @@ $(STAMPS)/codegen: $(RUST) $(PACKAGE) $(wildcard docs/reference/*)
 	$(stamp)
 
 $(STAMPS)/deny: $(wildcard Cargo.lock) deny.toml
-	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
-	else echo "cargo-deny is not installed: licences and advisories are not checked"; fi
+	.ci/deny
 	$(stamp)
 
 $(STAMPS)/ruff: $(PACKAGE) $(TESTS) | $(VENV_READY)
@@ -200,7 +203,9 @@ $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
 # setuptools keeps removed files in build/, and PyO3 is compiled anew for another interpreter.
 $(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	rm -rf build/lib* build/bdist* dist
-	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@echo "compiling marey, which takes some 15 minutes on two cores the first time"
+	@mkdir -p $(STAMPS)
+	PYTHONUNBUFFERED=1 $(PY) -m pip wheel --verbose --no-deps --wheel-dir dist . $(progress)
 	$(stamp)
 
 $(PY):
@@ -214,5 +219,5 @@ $(VENV_READY): | $(PY)
 	touch $@
 
 $(VENV)/.demo: | $(PY)
-	$(PY) -m pip install --quiet torch numpy
+	$(PY) -m pip install torch numpy
 	touch $@

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MINORS = (10, 11, 12, 13)
+MINORS = (10, 11, 12, 13, 14, 15)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # The files whose tests need no peer but these, or skip what does.
 NEEDS = ("pytest", "greenlet")
@@ -36,18 +36,20 @@ def main(arguments: list[str]) -> None:
     (wheel,) = arguments
     found = [python for minor in MINORS if (python := interpreter(minor)) is not None]
     if not found:
-        sys.exit("error: no CPython from 3.10 to 3.13 is here")
+        sys.exit("error: no CPython from 3.10 to 3.15 is here")
     for python in found:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))
 
 
 def interpreter(minor: int) -> Path | None:
-    """The path of a CPython 3.`minor` that runs, from PATH or from pyenv."""
+    """The path of a CPython 3.`minor` that runs: from PATH, pyenv or `.ci/newer_pythons`."""
     name = f"python3.{minor}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(name)
     candidates = [Path(on_path)] if on_path else []
+    if brought := os.environ.get("MAREY_PYTHONS"):
+        candidates.append(Path(brought) / "root/usr/bin" / name)
     candidates += sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"), reverse=True)
     return next((candidate for candidate in candidates if runs(candidate)), None)
 

@@ -548,4 +548,5 @@ def test_help_and_usage() -> None:
     done = doctor("--help")
     assert done.exit_code == 0
     assert "marey doctor --json" in done.stdout
+    assert "--json  The same as data" in done.stdout
     assert doctor("--jsno").exit_code == 2

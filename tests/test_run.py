@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from marey import _cli
 
 MAREY = [sys.executable, "-m", "marey"]
 RUN = [*MAREY, "run"]
@@ -665,10 +666,26 @@ def test_options_after_the_script_are_its_own() -> None:
 
 
 def test_help_and_version() -> None:
-    assert "marey run train.py" in run(*MAREY, "--help").stdout
-    assert run(*MAREY).stdout == run(*MAREY, "-h").stdout
-    assert "marey run -- " in run(*RUN, "--help").stdout
+    helped = run(*MAREY, "--help")
+    assert helped.exit_code == 0
+    assert "marey run train.py" in helped.stdout
+    assert run(*MAREY).stdout == run(*MAREY, "-h").stdout == helped.stdout
+    assert run(*MAREY, "help").stdout == helped.stdout
     assert re.fullmatch(r"marey \d+\.\d+\.\d+\S*\n", run(*MAREY, "--version").stdout)
+
+
+def test_the_help_of_run_has_the_options_that_it_takes() -> None:
+    helped = run(*RUN, "-n", "x", "--help")
+    assert helped.exit_code == 0
+    assert helped.stdout == run(*MAREY, "help", "run").stdout
+    described = set(re.findall(r"^ +(?:-\w, )?(?:-m\b|--[a-z-]+)", helped.stdout, re.MULTILINE))
+    taken = _cli._parser()._actions
+    assert {words for line in described for words in line.replace(",", " ").split()} == {
+        word for action in taken for word in action.option_strings
+    }
+    for action in taken:
+        if action.choices:
+            assert f"[possible values: {', '.join(action.choices)}]" in helped.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The command `marey`: `run` and `doctor` are here, beside Python; all else is in the engine."""
+"""The command `marey`: `run` and `doctor` are here, beside Python; all else is in the engine.
+
+So is the help of all, these two included: what they take is described in one place.
+"""
 
 from __future__ import annotations
 
@@ -12,72 +15,22 @@ import marey
 from marey import _native, _recording, _run
 from marey._flags import is_disabled
 
-_HELP = """\
-marey: one profiler for AI workloads
-
-Usage: marey run [OPTIONS] TARGET...
-       marey COMMAND [ARGS]...
-
-Commands:
-  run          run a program and profile it; `marey script.py` is short for `marey run script.py`
-  view         show profiles as trees; also the command `marey-viewer`
-  query        ask a run in SQL
-  info         show what a run is
-  schema       show what tables and columns runs have
-  pack         make one file of a run
-  collect      make tables of what was recorded, now
-  triton       show what Triton made of kernels
-  doctor       say what can be recorded here, and what mends the rest
-  completions  print the completion script of a shell
-  help         list every command
-
-Options:
-  -h, --help     show this help
-  -V, --version  show the version
-
-Examples:
-  marey run train.py --epochs 3
-  marey view train.hatchet
-  marey query train.marey
-  marey run --help
-"""
-
-_RUN_USAGE = """\
-marey run [OPTIONS] SCRIPT [ARGS]...
-       marey run [OPTIONS] -m MODULE [ARGS]...
-       marey run [OPTIONS] pytest [ARGS]...
-       marey run [OPTIONS] -- COMMAND [ARGS]..."""
-
-_RUN_EXAMPLES = """\
-What follows the target belongs to the target. Its output, exit code, signals and exceptions are
-those of the plain program; what marey has to say comes on stderr, in lines that begin "marey: ".
-
-Examples:
-  marey run train.py --epochs 3           writes train.hatchet
-  marey run -n baseline train.py          writes baseline.hatchet
-  marey run -o runs/ -c python train.py   writes runs/train.hatchet, by Python call stack
-  marey run -m package.train              as python -m package.train
-  marey run pytest tests/test_step.py     as python -m pytest tests/test_step.py
-  marey run -- ./launch.sh                profiles each Python process that it starts
-  marey run -i print-mem-spaces train.py  shows what its Triton kernels do to memory; no profile
-"""
-
 
 def main() -> None:
     """Do what `sys.argv` says. The target's own exceptions and `SystemExit` pass through."""
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if first in ("-h", "--help"):
-        print(_HELP, end="")
-    elif first in ("-V", "--version"):
-        print(f"marey {marey.__version__}")
-    elif first == "run":
+    if first == "run":
         _run_command(sys.argv[2:])
     elif first == "doctor":
         _examine(sys.argv[2:])
-    elif _is_bare_run(first):
+    elif first not in _ABOUT and _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
         _run_engine(sys.argv)
+
+
+_ABOUT = ("-h", "--help", "-V", "--version")
+"""Options of `marey` itself. The engine has the help of every command, in one style."""
 
 
 def viewer() -> None:
@@ -86,6 +39,8 @@ def viewer() -> None:
 
 
 def _examine(arguments: list[str]) -> NoReturn:
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        _run_engine(["marey", "doctor", "--help"])
     from marey import _doctor  # with modules that a profiled program does not need
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for others, and has nothing to undo
@@ -237,44 +192,31 @@ _FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "m
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="marey run",
-        usage=_RUN_USAGE,
-        description="Run a Python program and profile it.",
-        epilog=_RUN_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    """Reads the command line of `marey run`, whose help is in the engine."""
+    parser = _Parser(prog="marey run", allow_abbrev=False, add_help=False)
     rest = argparse.REMAINDER
-    parser.add_argument("-n", "--name", help="name of the profile (default: the target's)")
-    parser.add_argument("-o", "--output", metavar="PATH", help=_OUTPUT_HELP)
-    parser.add_argument("-b", "--backend", help="source of GPU records (default: what is there)")
-    parser.add_argument(
-        "-c", "--context", choices=("shadow", "python"), default="shadow", help=_CONTEXT_HELP
-    )
-    parser.add_argument("-d", "--data", choices=("tree", "trace"), default="tree", help=_DATA_HELP)
-    parser.add_argument("-k", "--hook", help="launch hook, for example triton")
-    parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",), help=_INSTRUMENT_HELP)
-    parser.add_argument("--mode", help="mode of the backend, for example pcsampling")
-    parser.add_argument(
-        "--no-torch", dest="torch", action="store_false", help="leave modules and optimizers alone"
-    )
-    parser.add_argument(
-        "--no-children", dest="children", action="store_false", help="profile this process only"
-    )
-    parser.add_argument("-m", dest="module", nargs=rest, help="run a module, as python -m does")
-    parser.add_argument("target", nargs=rest, help=argparse.SUPPRESS)
+    parser.add_argument("-h", "--help", action=_Help)
+    parser.add_argument("-n", "--name")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("-b", "--backend")
+    parser.add_argument("-c", "--context", choices=("shadow", "python"), default="shadow")
+    parser.add_argument("-d", "--data", choices=("tree", "trace"), default="tree")
+    parser.add_argument("-k", "--hook")
+    parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
+    parser.add_argument("--mode")
+    parser.add_argument("--no-torch", dest="torch", action="store_false")
+    parser.add_argument("--no-children", dest="children", action="store_false")
+    parser.add_argument("-m", dest="module", nargs=rest)
+    parser.add_argument("target", nargs=rest)
     return parser
 
 
-_OUTPUT_HELP = (
-    "file to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace or .marey, "
-    "or a directory for it"
-)
-_CONTEXT_HELP = "what a record hangs on: scopes (shadow, the default) or the Python call stack"
-_DATA_HELP = "sums by context (tree, the default) or each event (trace: .chrome_trace, .marey)"
+class _Help(argparse.Action):
+    def __init__(self, option_strings: list[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0)
 
-_INSTRUMENT_HELP = "no profile, but what Triton kernels do to which memory, at the end"
+    def __call__(self, *_: object) -> NoReturn:
+        _run_engine(["marey", "run", "--help"])
 
 
 class _Parser(argparse.ArgumentParser):

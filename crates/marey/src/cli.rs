@@ -19,7 +19,8 @@ use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
-use crate::run::{self, PythonArgs};
+use crate::run;
+use crate::run_args::{DoctorArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
@@ -35,12 +36,22 @@ Examples:
   marey compare old.marey new.marey     What became faster and slower
   marey query train.marey               Ask a run in SQL
   marey info trace.json.gz              Files of other formats are taken as they are
-  marey export train.marey -f perfetto -o train.pftrace";
+  marey export train.marey -f perfetto -o train.pftrace
+
+`marey help COMMAND` or `marey COMMAND --help` has the options and examples of a command.
+
+Exit codes: 0 done, 2 bad usage or something that cannot be read or written, 130 interrupted.
+`run` has the program's own; `check` and `doctor` say more by theirs, see their help.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  marey completions bash > ~/.local/share/bash-completion/completions/marey
+  marey completions zsh > ~/.zfunc/_marey
+  marey completions fish > ~/.config/fish/completions/marey.fish";
 
 /// One profiler for AI workloads, from the Python line to the GPU kernel
 #[derive(Parser)]
 #[command(name = "marey", bin_name = "marey", version, after_help = EXAMPLES)]
-#[command(arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -49,7 +60,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Profile a Python program, a module or a command
-    Run(PythonArgs),
+    Run(Box<RunArgs>),
     /// Show profiles as trees
     View(Box<ViewArgs>),
     /// Say what takes the time of a run, what is wrong, and what to change
@@ -77,8 +88,9 @@ enum Verb {
     /// Show what Triton made of kernels
     Triton(TritonArgs),
     /// Say what can be recorded here, and what mends the rest
-    Doctor(PythonArgs),
+    Doctor(DoctorArgs),
     /// Print the completions of a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
         shell: Shell,
@@ -127,7 +139,7 @@ fn refuse(usage: &clap::Error) -> i32 {
 
 fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
     match verb {
-        Verb::Run(args) => Err(run::hand_over("run", args).into()),
+        Verb::Run(args) => Err(run::hand_over("run", &args.line).into()),
         Verb::View(args) => view::view(args, output),
         Verb::Analyze(args) => analyze::analyze(args, output),
         Verb::Compare(args) => compare::compare(args, output),
@@ -141,7 +153,7 @@ fn dispatch(verb: &Verb, output: &mut Output) -> Result<(), Stop> {
         Verb::Pack(args) => pack::pack(args, output),
         Verb::Collect(args) => collect::collect(args, output),
         Verb::Triton(args) => triton::triton(args, output),
-        Verb::Doctor(args) => Err(run::hand_over("doctor", args).into()),
+        Verb::Doctor(args) => Err(run::hand_over("doctor", &args.line).into()),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "marey", &mut script);

@@ -43,6 +43,7 @@ mod pack;
 mod progress;
 mod query;
 mod run;
+mod run_args;
 mod runs;
 mod schema;
 mod text;

@@ -6,9 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use clap::Args;
-
 use crate::output::Failure;
+use crate::run_args::asks_for_help;
 use crate::text::printable;
 
 const PYTHON: &str = "python3";
@@ -17,22 +16,24 @@ const PYTHON: &str = "python3";
 const HAS_PACKAGE: &str =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
 
-/// The command line after the verb, which the Python package reads.
-#[derive(Args)]
-pub(crate) struct PythonArgs {
-    /// Options and arguments: see `--help` after the verb
-    #[arg(value_name = "ARGS")]
-    args: Vec<OsString>,
-}
-
 /// Puts `run` in front of a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// behind it and `doctor`, so that nothing after them is taken for an option of this program.
+/// behind it and `doctor`, so that nothing after them is taken for an option of this program; only
+/// their help is this program's. No word at all asks for help.
 pub(crate) fn spell_out(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|first| is_bare_run(&first.to_string_lossy())) {
         args.insert(1, "run".into());
     }
-    if args.get(1).is_some_and(|verb| verb == "run" || verb == "doctor") {
-        args.insert(2, "--".into());
+    let Some(verb) = args.get(1) else {
+        args.push("--help".into());
+        return args;
+    };
+    if verb == "run" || verb == "doctor" {
+        if asks_for_help(&args[2..]) {
+            args.truncate(2);
+            args.push("--help".into());
+        } else {
+            args.insert(2, "--".into());
+        }
     }
     args
 }
@@ -71,7 +72,7 @@ pub(crate) fn no_program(file: &Path) -> Failure {
 }
 
 /// Replaces this process by `python3 -m marey VERB …`; comes back only if that is impossible.
-pub(crate) fn hand_over(verb: &str, args: &PythonArgs) -> Failure {
+pub(crate) fn hand_over(verb: &str, line: &[OsString]) -> Failure {
     let probe = Command::new(PYTHON)
         .args(["-c", HAS_PACKAGE])
         .stdin(Stdio::null())
@@ -80,7 +81,7 @@ pub(crate) fn hand_over(verb: &str, args: &PythonArgs) -> Failure {
     match probe {
         Ok(status) if status.success() => {
             let command = ["-m", "marey", verb];
-            no_python(verb, &Command::new(PYTHON).args(command).args(&args.args).exec())
+            no_python(verb, &Command::new(PYTHON).args(command).args(line).exec())
         }
         Ok(_) => Failure {
             message: format!("{PYTHON} has no module `marey`"),
@@ -112,7 +113,9 @@ mod tests {
             ("marey -m pkg.train", "marey run -- -m pkg.train"),
             ("marey bin/train", "marey run -- bin/train"),
             ("marey -- ./launch.sh", "marey run -- -- ./launch.sh"),
-            ("marey run --help", "marey run -- --help"),
+            ("marey run -n a --help", "marey run --help"),
+            ("marey run a.py --help", "marey run -- a.py --help"),
+            ("marey doctor -h", "marey doctor --help"),
             ("marey doctor --json", "marey doctor -- --json"),
             ("marey view x.py", "marey view x.py"),
             ("marey runs/x.hatchet", "marey runs/x.hatchet"),
@@ -121,12 +124,11 @@ mod tests {
             ("marey train.marey.zip", "marey train.marey.zip"),
             ("marey app.zip", "marey run -- app.zip"),
             ("marey --help", "marey --help"),
-            ("marey", "marey"),
+            ("marey", "marey --help"),
         ] {
             let args = spell_out(line.split(' ').map(OsString::from).collect());
             let spelled_out: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
             assert_eq!(spelled_out.join(" "), expected);
         }
-        assert_eq!(spell_out(Vec::new()), Vec::<OsString>::new());
     }
 }

@@ -29,6 +29,7 @@ const HEADING: [&str; 9] =
 
 /// Arguments of `marey triton`.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TritonArgs {
     #[command(subcommand)]
     verb: TritonVerb,

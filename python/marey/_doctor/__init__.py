@@ -15,28 +15,10 @@ from ._report import Report, examine
 
 __all__ = ["Report", "examine", "main"]
 
-_DESCRIPTION = "Say what marey can record on this machine, and what mends what it cannot."
-
-_EPILOG = """\
-Each line is "ok", "missing" (marey does without) or "broken" (it is there and does not work), with
-the command that mends it. The exit code is 1 if a line is broken, else 0.
-
-Examples:
-  marey doctor
-  marey doctor --json | jq -r '.checks[] | select(.state != "ok") | .mend'
-"""
-
-
 def main(arguments: list[str]) -> int:
     """Writes the page and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="marey doctor",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--json", action="store_true", help="the same as data, with stable keys")
+    parser = argparse.ArgumentParser(prog="marey doctor", allow_abbrev=False, add_help=False)
+    parser.add_argument("--json", action="store_true")
     wants_json = parser.parse_args(arguments).json
     report = examine()
     text = as_json(report) if wants_json else as_text(report, colour=is_colourful(sys.stdout))

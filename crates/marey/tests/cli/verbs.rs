@@ -52,9 +52,101 @@ fn help_shows_the_verbs_and_examples() {
       marey query train.marey               Ask a run in SQL
       marey info trace.json.gz              Files of other formats are taken as they are
       marey export train.marey -f perfetto -o train.pftrace
+
+    `marey help COMMAND` or `marey COMMAND --help` has the options and examples of a command.
+
+    Exit codes: 0 done, 2 bad usage or something that cannot be read or written, 130 interrupted.
+    `run` has the program's own; `check` and `doctor` say more by theirs, see their help.
     --- stderr ---
     ");
     assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));
+    assert_eq!(transcript(&mut marey("")), transcript(&mut marey("--help")));
+}
+
+#[test]
+fn help_of_run_and_doctor_needs_no_python() {
+    assert_snapshot!(transcript(marey("run -n name --help").env("PATH", "")), @r#"
+    exit code: 0
+    --- stdout ---
+    Profile a Python program, a module or a command
+
+    Usage: marey run [OPTIONS] SCRIPT [ARGS]...
+           marey run [OPTIONS] -m MODULE [ARGS]...
+           marey run [OPTIONS] pytest [ARGS]...
+           marey run [OPTIONS] -- COMMAND [ARGS]...
+
+    Options:
+      -n, --name <NAME>              Name of the profile [default: the target's]
+      -o, --output <PATH>            File to write, ending in .hatchet, .hatchet_msgpack or (-d trace)
+                                     .chrome_trace or .marey, or a directory for it
+      -b, --backend <BACKEND>        Source of GPU records [default: what is there]
+      -c, --context <CONTEXT>        What a record hangs on: the scopes, or the Python call stack
+                                     [default: shadow] [possible values: shadow, python]
+      -d, --data <DATA>              Sums by context, or each event with its time [default: tree]
+                                     [possible values: tree, trace]
+      -k, --hook <HOOK>              Launch hook, for example `triton`
+      -i, --instrument <INSTRUMENT>  No profile, but what Triton kernels do to which memory, at the end
+                                     [possible values: print-mem-spaces]
+          --mode <MODE>              Mode of the backend, for example `periodic_flushing`
+          --no-torch                 Leave modules and optimizers alone
+          --no-children              Profile this process only
+      -m <MODULE>                    Run a module, as python -m does
+      -h, --help                     Print help
+
+    Examples:
+      marey run train.py --epochs 3           Writes train.hatchet
+      marey run -n baseline train.py          Writes baseline.hatchet
+      marey run -d trace train.py             Writes train.marey for `marey analyze`, and a Chrome trace
+      marey run -o runs/ -c python train.py   Writes runs/train.hatchet, by Python call stack
+      marey run -m package.train              As python -m package.train
+      marey run pytest tests/test_step.py     As python -m pytest tests/test_step.py
+      marey run -- ./launch.sh                Profiles each Python process that it starts
+      marey run -i print-mem-spaces train.py  Shows what its Triton kernels do to memory; no profile
+
+    What follows the target belongs to the target; without options, `marey train.py` does the same. The
+    program's output, signals and exceptions are those of the plain program; what marey has to say comes
+    on stderr, in lines that begin "marey: ".
+
+    The exit code is the program's own; 2 for bad usage, 126 and 127 for a command that cannot be run.
+    --- stderr ---
+    "#);
+    assert_snapshot!(transcript(marey("doctor --help").env("PATH", "")), @r#"
+    exit code: 0
+    --- stdout ---
+    Say what can be recorded here, and what mends the rest
+
+    Usage: marey doctor [OPTIONS]
+
+    Options:
+          --json  The same as data, with stable keys
+      -h, --help  Print help
+
+    Examples:
+      marey doctor
+      marey doctor --json | jq -r '.checks[] | select(.state != "ok") | .mend'
+
+    Each line is "ok", "missing" (marey does without) or "broken" (it is there and does not work),
+    with the command that mends it.
+
+    The exit code is 1 if a line is broken, 2 for bad usage, else 0.
+    --- stderr ---
+    "#);
+    assert_eq!(transcript(&mut marey("help run")), transcript(&mut marey("run --help")));
+    assert_eq!(transcript(&mut marey("help doctor")), transcript(&mut marey("doctor -h")));
+}
+
+#[test]
+fn each_verb_has_a_description_and_examples() {
+    let list = transcript(&mut marey("help"));
+    let verbs = list.split_once("Commands:").unwrap().1.split_once("\n\n").unwrap().0;
+    let verbs: Vec<_> = verbs.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.len() > 15, "{verbs:?}");
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
+        let help = transcript(&mut marey(&format!("{verb} --help")));
+        assert!(help.starts_with("exit code: 0\n"), "{help}");
+        assert!(help.contains("\nExamples:\n  marey "), "{verb} has no examples");
+        assert_eq!(help, transcript(&mut marey(&format!("help {verb}"))), "{verb}");
+    }
 }
 
 #[test]
