@@ -71,7 +71,8 @@ impl Assembler {
     pub(super) fn write_sums(&mut self, mut places: Places, shift: i64) -> Result<(), StoreError> {
         self.add_samples(&mut places);
         let Places { all, wholes, rollup, .. } = places;
-        for (&[thread, ..], _) in all.iter().zip(&wholes).filter(|(_, whole)| whole.is_saturated()) {
+        for (&[thread, ..], _) in all.iter().zip(&wholes).filter(|(_, whole)| whole.is_saturated())
+        {
             self.lose(self.threads[thread as usize].process, LossCause::Unsupported, 1);
         }
         let starts = shifted(&self.extents, shift);
