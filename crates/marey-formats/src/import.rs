@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use marey_model::loss::LossCause;
-use marey_store::{Assembler, NewProcess, Run, StoreError, temp_dir};
+use marey_store::{Assembler, BriefFiles, NewProcess, Run, StoreError, temp_dir};
 use tempfile::TempDir;
 use thiserror::Error;
 
@@ -254,8 +254,10 @@ fn into_folder(
     if let [file] = files {
         return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
     }
+    // There may be more of them than a process may have files open.
+    let shared = BriefFiles::new(folder);
     let mut pending = on_all_cores(files.len(), |n| {
-        let mut pending = read(&files[n], Assembler::brief(folder), read_bytes)?;
+        let mut pending = read(&files[n], Assembler::brief_in(&shared), read_bytes)?;
         pending.import.run.rest()?;
         Ok(pending)
     })?;

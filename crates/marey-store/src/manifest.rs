@@ -17,6 +17,9 @@ use crate::write::{WrittenPart, part_name};
 /// A manifest that is longer is not read.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// The largest id that may be the next: who goes on with a run needs as many again.
+const MAX_NEXT: u32 = u32::MAX / 2;
+
 /// What a run consists of, and what a collector needs to go on with it. Files that it does not
 /// list are no part of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +103,7 @@ pub struct CollectedSpool {
     pub torn_bytes: u64,
     /// Whether nothing will follow; if not, it is collected anew when it has grown.
     pub is_whole: bool,
-    /// The process that wrote it; the parts with its id have the content.
+    /// The process that wrote it; as long as it is not whole, the parts with its id have the content.
     pub process_id: u32,
 }
 
@@ -113,7 +116,7 @@ pub struct PartEntry {
     pub rows: u64,
     /// Its length.
     pub bytes: u64,
-    /// The process that all of its rows are of, if they are of one; collected anew, they go.
+    /// The process that all of its rows are of, if that may be collected anew: then they go.
     #[serde(default)]
     pub process_id: Option<u32>,
 }
@@ -134,6 +137,20 @@ pub struct NextIds {
     /// Of texts of arguments; runs from before they had any lack it.
     #[serde(default)]
     pub args: u32,
+}
+
+impl NextIds {
+    fn named(self) -> [(&'static str, u32); 6] {
+        let Self { strings, contexts, threads, processes, part, args } = self;
+        [
+            ("strings", strings),
+            ("contexts", contexts),
+            ("threads", threads),
+            ("processes", processes),
+            ("part", part),
+            ("args", args),
+        ]
+    }
 }
 
 impl Manifest {
@@ -191,6 +208,9 @@ impl Manifest {
             if !ids.insert(id) {
                 return Err(format!("the process {id} stands twice"));
             }
+        }
+        if let Some((name, id)) = self.next.named().into_iter().find(|&(_, id)| id > MAX_NEXT) {
+            return Err(format!("`next.{name}` is {id}, which leaves no ids"));
         }
         let mut spools = HashSet::new();
         for CollectedSpool { name, process_id, .. } in &self.spools {

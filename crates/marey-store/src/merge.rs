@@ -2,7 +2,8 @@
 //!
 //! Texts, contexts and arguments are known again by what they say; processes and threads get new
 //! numbers. Everything else is copied part by part, with the ids that
-//! [`Column::refers`](marey_model::table::Column::refers) tells of put in place of the old ones.
+//! [`Column::refers`](marey_model::table::Column::refers) tells of put in place of the old ones, and
+//! small parts become one ([`crate::gather`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,24 +16,21 @@ use marey_model::table::{Column, Table, Target};
 
 use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
-use crate::parts::{self, LazyPart, Lifetime, Parts};
+use crate::parts::{self, LazyPart, Parts};
 use crate::read::Batches;
 use crate::{Manifest, Part, Run, StoreError};
 
 /// Makes one run of several in a folder, which is none before. What was not collected of them is not
 /// in it.
 pub fn merge(runs: &[Run], out: &Path) -> Result<(), StoreError> {
-    let mut merger = Merger {
-        parts: Parts::new(out, 0, Lifetime::Durable),
-        names: Names::new(),
-        args: ArgTexts::default(),
-        manifest: Manifest::new(),
-    };
-    runs.iter().try_for_each(|run| merger.take(run))?;
-    merger.publish()
+    let mut merger = Merger::new(out);
+    runs.iter().try_for_each(|run| merger.add(run))?;
+    merger.finish()
 }
 
-struct Merger {
+/// Makes one run of several, one after the other: none needs to be open while others are added.
+#[derive(Debug)]
+pub struct Merger {
     parts: Parts,
     names: Names,
     args: ArgTexts,
@@ -50,7 +48,18 @@ struct Ids {
 }
 
 impl Merger {
-    fn take(&mut self, run: &Run) -> Result<(), StoreError> {
+    /// Begins a run in a folder, which is none before [`Self::finish`].
+    pub fn new(out: &Path) -> Self {
+        Self {
+            parts: Parts::gathering(out, 0),
+            names: Names::new(),
+            args: ArgTexts::default(),
+            manifest: Manifest::new(),
+        }
+    }
+
+    /// Adds what was collected of a run.
+    pub fn add(&mut self, run: &Run) -> Result<(), StoreError> {
         let ids = self.ids(run)?;
         for table in stored::ALL {
             if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|own| own.name != table.name) {
@@ -60,8 +69,13 @@ impl Merger {
             }
         }
         let (old, new) = (run.manifest(), &mut self.manifest);
+        let next = &mut new.next;
+        let processes = next.processes.checked_add(old.next.processes);
+        let threads = next.threads.checked_add(old.next.threads);
+        (next.processes, next.threads) =
+            processes.zip(threads).ok_or_else(|| unknown(run, "manifest.json"))?;
         for process in &old.processes {
-            let id = process.id + ids.processes.0;
+            let id = process.id + ids.processes.0; // below `next.processes`
             new.processes.push(crate::ProcessEntry { id, ..process.clone() });
         }
         for (cause, count) in &old.losses {
@@ -69,11 +83,6 @@ impl Merger {
             *sum = sum.saturating_add(*count);
         }
         new.world_size = new.world_size.max(old.world_size);
-        let next = &mut new.next;
-        let processes = next.processes.checked_add(old.next.processes);
-        let threads = next.threads.checked_add(old.next.threads);
-        (next.processes, next.threads) =
-            processes.zip(threads).ok_or_else(|| unknown(run, "manifest.json"))?;
         Ok(())
     }
 
@@ -150,18 +159,21 @@ impl Merger {
             let columns: Option<Vec<_>> = columns.collect();
             copy.write(columns.ok_or_else(|| unknown(run, part.name()))?, &mut self.parts)?;
         }
-        let process = process_of(run, table, part).map(|id| id + ids.processes.0);
-        copy.finish(process, &mut self.parts)
+        copy.finish(None, &mut self.parts)
     }
 
-    fn publish(mut self) -> Result<(), StoreError> {
+    /// Makes the folder a run.
+    pub fn finish(mut self) -> Result<(), StoreError> {
         let parts = &mut self.parts;
+        let next_args = self.args.next();
         self.args.finish(parts)?;
         self.names.write_texts(0, parts)?;
         parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
+        parts.write_gathered()?;
         let next = &mut self.manifest.next;
         next.strings = self.names.text_count();
         next.contexts = self.names.context_count();
+        next.args = next_args;
         next.part = self.parts.next();
         for (part, process) in &self.parts.written {
             self.manifest.list(part, *process);
@@ -201,12 +213,6 @@ impl Ids {
 
 fn moved((by, count): (u32, u32), id: u32) -> Option<u32> {
     if id < count { id.checked_add(by) } else { None }
-}
-
-/// The process that all rows of a part are of.
-fn process_of(run: &Run, table: &Table, part: &Part) -> Option<u32> {
-    let entries = run.manifest().tables.get(table.name)?;
-    entries.iter().find(|entry| entry.file == part.name())?.process_id
 }
 
 /// The ids of a table that all others refer to are the positions of its rows.

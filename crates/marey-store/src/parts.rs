@@ -1,6 +1,7 @@
 //! The parts that a collection or an import writes.
 
 use std::fmt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +10,10 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use marey_model::table::Table;
 
+use crate::gather::{self, Gathered};
+
 use crate::row::Row;
-use crate::write::Scratch;
+use crate::write::Scratches;
 use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
 
 /// How long what is written must last.
@@ -32,25 +35,43 @@ pub(crate) struct Parts {
     /// The next free number of a part.
     next: Arc<AtomicU32>,
     lifetime: Lifetime,
-    /// Files of brief parts that nobody writes to.
-    free: Vec<Scratch>,
-    /// Each with the process that its rows are of, if they are of one.
+    /// Files of brief parts.
+    scratches: Scratches,
+    /// Each with the process that its rows are of, if that may be collected anew.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
+    /// Rows of small parts, which share one; `None` where each part has a file.
+    gathered: Option<Gathered>,
 }
 
 impl Parts {
     /// Of a run in which numbers are free from `next` on.
     pub(crate) fn new(run: &Path, next: u32, lifetime: Lifetime) -> Self {
+        Self::in_scratches(run, next, lifetime, Scratches::default())
+    }
+
+    /// Brief parts in files that other runs use too.
+    pub(crate) fn brief(folder: &Path, scratches: Scratches) -> Self {
+        Self::in_scratches(folder, 0, Lifetime::Brief, scratches)
+    }
+
+    /// Durable parts, of which the small ones of a table become one.
+    pub(crate) fn gathering(run: &Path, next: u32) -> Self {
+        let gathered = Some(Gathered::default());
+        Self { gathered, ..Self::new(run, next, Lifetime::Durable) }
+    }
+
+    fn in_scratches(run: &Path, next: u32, lifetime: Lifetime, scratches: Scratches) -> Self {
         let next = Arc::new(AtomicU32::new(next));
-        let (free, written) = (Vec::new(), Vec::new());
-        Self { run: run.to_owned(), next, lifetime, free, written }
+        let run = run.to_owned();
+        Self { run, next, lifetime, scratches, written: Vec::new(), gathered: None }
     }
 
     /// Others of the same run, for another thread.
     pub(crate) fn beside(&self) -> Self {
-        let Self { run, next, lifetime, .. } = self;
-        let (run, next) = (run.clone(), Arc::clone(next));
-        Self { run, next, lifetime: *lifetime, free: Vec::new(), written: Vec::new() }
+        let Self { run, next, lifetime, scratches, .. } = self;
+        let (run, next, scratches) = (run.clone(), Arc::clone(next), scratches.clone());
+        let lifetime = *lifetime;
+        Self { run, next, lifetime, scratches, written: Vec::new(), gathered: None }
     }
 
     /// Whether they go with the process.
@@ -64,15 +85,50 @@ impl Parts {
         if !self.is_brief() {
             return PartWriter::create(&self.run, table, number);
         }
-        let scratch = self.free.pop().map_or_else(|| Scratch::new(&self.run), Ok)?;
+        let scratch = self.scratches.take(&self.run)?;
         PartWriter::append(scratch, &self.run, table, number, rows < BATCH_ROWS)
     }
 
     fn end(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
         let part = writer.end(self.lifetime == Lifetime::Durable)?;
-        self.free.extend(part.behind());
+        if let Some(scratch) = part.behind() {
+            self.scratches.put_back(scratch);
+        }
         self.written.push((part, process));
         Ok(())
+    }
+
+    /// Writes the rows of small parts that are still in memory. Those of each table are one part.
+    pub(crate) fn write_gathered(&mut self) -> Result<(), StoreError> {
+        while let Some((table, batches)) = self.gathered.as_mut().and_then(Gathered::pop) {
+            self.write_together(table, &batches)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rows of a small part, to be written with those of others.
+    fn gather(
+        &mut self,
+        table: &'static Table,
+        batches: Vec<RecordBatch>,
+    ) -> Result<(), StoreError> {
+        let full = self.gathered.as_mut().and_then(|gathered| gathered.add(table, batches));
+        full.map_or(Ok(()), |batches| self.write_together(table, &batches))
+    }
+
+    fn write_together(
+        &mut self,
+        table: &'static Table,
+        batches: &[RecordBatch],
+    ) -> Result<(), StoreError> {
+        let rows = gather::in_order(table, batches).map_err(|source| StoreError::Arrow {
+            run: self.run.clone(),
+            table: table.name,
+            source,
+        })?;
+        let mut writer = self.begin(table, rows.num_rows())?;
+        writer.write(&rows)?;
+        self.end(writer, None)
     }
 
     /// The next free number.
@@ -81,10 +137,13 @@ impl Parts {
     }
 }
 
-/// A part that is made when its first rows come.
+/// A part that is made when its first rows come; where small parts are gathered, when it is not one.
 pub(crate) struct LazyPart {
     table: &'static Table,
     writer: Option<PartWriter>,
+    /// Rows of what may be a small part.
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: usize,
 }
 
 impl fmt::Debug for LazyPart {
@@ -95,7 +154,7 @@ impl fmt::Debug for LazyPart {
 
 impl LazyPart {
     pub(crate) const fn new(table: &'static Table) -> Self {
-        Self { table, writer: None }
+        Self { table, writer: None, waiting: Vec::new(), waiting_bytes: 0 }
     }
 
     /// Appends rows, as the table's columns.
@@ -110,15 +169,40 @@ impl LazyPart {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        if self.writer.is_none() && parts.gathered.is_some() {
+            self.waiting_bytes += batch.get_array_memory_size();
+            self.waiting.push(batch);
+            let is_small = self.waiting_bytes < gather::SMALL_BYTES;
+            return if is_small { Ok(()) } else { self.write_waiting(parts) };
+        }
+        self.write_now(&batch, parts)
+    }
+
+    fn write_waiting(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
+        let waiting = mem::take(&mut self.waiting);
+        waiting.iter().try_for_each(|batch| self.write_now(batch, parts))
+    }
+
+    fn write_now(&mut self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), StoreError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => none.insert(parts.begin(self.table, batch.num_rows())?),
         };
-        writer.write(&batch)
+        writer.write(batch)
     }
 
-    /// Ends the part, if it has rows.
-    pub(crate) fn finish(self, process: Option<u32>, parts: &mut Parts) -> Result<(), StoreError> {
+    /// Ends the part, if it has rows. Those of a `process` that may be collected anew share no part
+    /// with others.
+    pub(crate) fn finish(
+        mut self,
+        process: Option<u32>,
+        parts: &mut Parts,
+    ) -> Result<(), StoreError> {
+        if process.is_some() {
+            self.write_waiting(parts)?;
+        } else if !self.waiting.is_empty() {
+            return parts.gather(self.table, self.waiting);
+        }
         self.writer.map_or(Ok(()), |writer| parts.end(writer, process))
     }
 }

@@ -9,6 +9,8 @@ use arrow::compute::concat_batches;
 use marey_model::table::Table;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::statistics::Statistics;
 
 use crate::migrate::conform;
 use crate::{Part, StoreError, arrow_schema};
@@ -40,6 +42,7 @@ pub(crate) struct Batches<'a> {
     run: &'a Path,
     part: &'a Part,
     table: &'static Table,
+    first_key: Option<i64>,
     reader: ParquetRecordBatchReader,
 }
 
@@ -49,8 +52,18 @@ impl<'a> Batches<'a> {
         part: &'a Part,
         table: &'static Table,
     ) -> Result<Self, StoreError> {
-        let reader = caught(|| reader(part)).map_err(|broken| broken.of(part, run))?;
-        Ok(Self { run, part, table, reader })
+        let opened = caught(|| {
+            let builder = builder(part)?;
+            let first_key = first_key(builder.metadata(), table);
+            Ok((first_key, builder.with_batch_size(BATCH_ROWS).build()?))
+        });
+        let (first_key, reader) = opened.map_err(|broken| broken.of(part, run))?;
+        Ok(Self { run, part, table, first_key, reader })
+    }
+
+    /// What the first row is sorted by, if the table is sorted and the part says it.
+    pub(crate) fn first_key(&self) -> Option<i64> {
+        self.first_key
     }
 }
 
@@ -58,7 +71,7 @@ impl Iterator for Batches<'_> {
     type Item = Result<RecordBatch, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { run, part, table, reader } = self;
+        let Self { run, part, table, reader, .. } = self;
         let next = caught(|| {
             let batch = reader.next().transpose();
             let batch =
@@ -75,14 +88,23 @@ fn caught<T>(read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
     result.unwrap_or_else(|panic| Err(Broken::Reason(message(&*panic))))
 }
 
-fn reader(part: &Part) -> Result<ParquetRecordBatchReader, Broken> {
+fn builder(part: &Part) -> Result<ParquetRecordBatchReaderBuilder<Part>, Broken> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(part.clone())?;
     let rows = builder.metadata().file_metadata().num_rows();
     if u64::try_from(rows) != Ok(part.rows()) {
         let reason = format!("it has {rows} rows and should have {}", part.rows());
         return Err(Broken::Reason(reason));
     }
-    Ok(builder.with_batch_size(BATCH_ROWS).build()?)
+    Ok(builder)
+}
+
+fn first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
+    let mut columns = metadata.row_groups().first()?.columns().iter();
+    let column = columns.find(|column| Some(&*column.column_path().string()) == table.sorted_by)?;
+    match column.statistics()? {
+        Statistics::Int64(values) => values.min_opt().copied(),
+        _ => None,
+    }
 }
 
 /// What is wrong with a part.

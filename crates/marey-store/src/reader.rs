@@ -1,7 +1,7 @@
 //! Reading a run row by row: what exporters do.
 //!
 //! [`Reader`] holds what ids stand for and gives the rows of a table in their order over all parts,
-//! one batch of each part at a time, so memory does not grow with the run.
+//! one batch at a time of each part that has begun, so memory does not grow with the run.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
@@ -18,7 +18,7 @@ use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, STRINGS, THREADS};
 use crate::environment::temp_dir;
 use crate::read::Batches;
 use crate::row::{Args, Bytes, Damaged, Field, Row, Span};
-use crate::sort::{Sortable, Sorter};
+use crate::sort::{Room, Sortable, Sorter};
 use crate::{Run, StoreError};
 
 /// What of a run is read: rows that reach into a stretch of time, of some processes.
@@ -194,13 +194,13 @@ impl<'r> Reader<'r> {
     pub fn rows<R: Row>(&self) -> Result<Rows<'_, R>, StoreError> {
         let parts = self.run.parts(R::TABLE).iter();
         let batches = parts.map(|part| Batches::open(self.run.path(), part, R::TABLE));
-        Rows::new(self, batches.collect::<Result<_, _>>()?)
+        Ok(Rows::new(self, batches.collect::<Result<_, _>>()?))
     }
 
     /// The spans in the window by thread, then by their start, those around others first.
     pub fn spans_by_thread(&self) -> Result<ByThread, StoreError> {
         // Beside the run may be no place for a file.
-        let mut sorter = Sorter::new(&temp_dir());
+        let mut sorter = Sorter::new(&Room::new(&temp_dir()));
         for span in self.rows::<Span>()? {
             let span = span?;
             let depth = self.context(span.context_id).depth;
@@ -270,30 +270,37 @@ pub struct Rows<'r, R> {
     of: PhantomData<R>,
 }
 
-/// A part that is being read.
+/// A part that is being read, or will be when its first row is the next.
 struct Head<'r> {
     /// What the next row is sorted by, and the number of the part.
     key: (i64, usize),
+    /// Those of the next rows; none as long as no row was read.
     columns: Vec<ArrayRef>,
     row: usize,
     batches: Batches<'r>,
 }
 
 impl<'r, R: Row> Rows<'r, R> {
-    fn new(reader: &'r Reader<'r>, parts: Vec<Batches<'r>>) -> Result<Self, StoreError> {
+    fn new(reader: &'r Reader<'r>, parts: Vec<Batches<'r>>) -> Self {
         let mut heads = BinaryHeap::with_capacity(parts.len());
         for (number, batches) in parts.into_iter().enumerate() {
-            let mut head = Head { key: (0, number), columns: Vec::new(), row: 0, batches };
-            if head.take_batch(R::TABLE)? {
-                heads.push(Reverse(head));
-            }
+            // Where that is not known it is read at once, to say it.
+            let first = if R::TABLE.sorted_by.is_some() { batches.first_key() } else { Some(0) };
+            let key = (first.unwrap_or(i64::MIN), number);
+            heads.push(Reverse(Head { key, columns: Vec::new(), row: 0, batches }));
         }
-        Ok(Self { reader, heads, of: PhantomData })
+        Self { reader, heads, of: PhantomData }
     }
 
     fn next_row(&mut self) -> Result<Option<R>, StoreError> {
         while let Some(mut least) = self.heads.peek_mut() {
             let head = &mut least.0;
+            if head.columns.is_empty() {
+                if !head.take_batch(R::TABLE)? {
+                    PeekMut::pop(least);
+                }
+                continue;
+            }
             let row = is_in_window(R::TABLE, &head.columns, head.row, self.reader)
                 .then(|| R::read(&head.columns, head.row));
             head.row += 1;

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::mem;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::StoreError;
 use crate::row::{Bytes, Damaged};
@@ -35,12 +36,43 @@ const CHUNK_BYTES: usize = 16 << 20;
 /// Bytes that are read of each chunk at a time.
 const READ_BYTES: usize = 1 << 16;
 
+/// Where sorters put rows that memory does not hold: a file without a name, made when it is needed.
+/// Many sorters share one, since a process may have few files open.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    folder: Arc<Path>,
+    file: Arc<Mutex<Option<(Arc<File>, u64)>>>,
+}
+
+impl Room {
+    /// Room in a folder.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.into(), file: Arc::default() }
+    }
+
+    /// Takes so many bytes of the file; returns it, and where they begin.
+    fn take(&self, len_bytes: u64) -> io::Result<(Arc<File>, u64)> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, end) = match &mut *file {
+            Some(file) => file,
+            none => none.insert((Arc::new(tempfile::tempfile_in(&self.folder)?), 0)),
+        };
+        let start = *end;
+        *end += len_bytes;
+        Ok((Arc::clone(file), start))
+    }
+
+    fn error(&self, source: io::Error) -> StoreError {
+        StoreError::io("sort rows in", &self.folder)(source)
+    }
+}
+
 /// Takes rows in any order and gives them back by their keys; those of one key in the order in which
 /// they came. Up to one chunk of them needs no file. They wait as bytes, which take less memory than
 /// structs, and no allocation each.
 #[derive(Debug)]
 pub(crate) struct Sorter<R: Sortable> {
-    folder: PathBuf,
+    room: Room,
     chunk_bytes: usize,
     bytes: Vec<u8>,
     places: Vec<Place<R::Key>>,
@@ -56,24 +88,30 @@ struct Place<K> {
     len: u32,
 }
 
-/// Sorted chunks in a file that has no name any more.
+/// Sorted chunks in a file.
 #[derive(Debug)]
 struct Spilled {
-    file: File,
-    /// Where each chunk ends, and how many rows it has.
-    chunks: Vec<(u64, u64)>,
+    file: Arc<File>,
+    chunks: Vec<Chunk>,
+}
+
+/// Where rows are in a file, and how many.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    start: u64,
+    end: u64,
+    rows: u64,
 }
 
 impl<R: Sortable> Sorter<R> {
-    /// Nothing to sort as yet; files are made in `folder`.
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self::of_chunks(CHUNK_BYTES, folder)
+    /// Nothing to sort as yet.
+    pub(crate) fn new(room: &Room) -> Self {
+        Self::of_chunks(CHUNK_BYTES, room)
     }
 
-    fn of_chunks(chunk_bytes: usize, folder: &Path) -> Self {
-        let folder = folder.to_owned();
+    fn of_chunks(chunk_bytes: usize, room: &Room) -> Self {
         let (bytes, places) = (Vec::new(), Vec::new());
-        Self { folder, chunk_bytes, bytes, places, rows: 0, spilled: None }
+        Self { room: room.clone(), chunk_bytes, bytes, places, rows: 0, spilled: None }
     }
 
     pub(crate) const fn rows(&self) -> u64 {
@@ -86,25 +124,21 @@ impl<R: Sortable> Sorter<R> {
         let start = self.bytes.len();
         row.put(&mut self.bytes);
         if u32::try_from(self.bytes.len()).is_err() {
-            return Err(self.error(io::ErrorKind::FileTooLarge.into()));
+            return Err(self.room.error(io::ErrorKind::FileTooLarge.into()));
         }
         let len = self.bytes.len() - start;
         self.places.push(Place { key: row.key(), start: start as u32, len: len as u32 });
         if self.bytes.len() + size_of_val(self.places.as_slice()) < self.chunk_bytes {
             return Ok(());
         }
-        self.spill().map_err(|source| self.error(source))
+        self.spill().map_err(|source| self.room.error(source))
     }
 
     /// Puts what is in memory into the file.
     pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
         let rested = if self.places.is_empty() { Ok(()) } else { self.spill() };
         (self.bytes, self.places) = (Vec::new(), Vec::new());
-        rested.map_err(|source| self.error(source))
-    }
-
-    fn error(&self, source: io::Error) -> StoreError {
-        StoreError::io("sort rows in", &self.folder)(source)
+        rested.map_err(|source| self.room.error(source))
     }
 
     /// Files have their rows in a few stretches that are sorted already, which this sort finds.
@@ -114,12 +148,13 @@ impl<R: Sortable> Sorter<R> {
 
     fn spill(&mut self) -> io::Result<()> {
         self.sort();
-        let spilled = match &mut self.spilled {
-            Some(spilled) => spilled,
-            none => none
-                .insert(Spilled { file: tempfile::tempfile_in(&self.folder)?, chunks: Vec::new() }),
-        };
-        spilled.add(self.places.iter().map(|place| place.of(&self.bytes)))?;
+        let rows = self.places.iter().map(|place| place.of(&self.bytes));
+        let len_bytes = (self.bytes.len() + rows.len() * LEN_BYTES) as u64;
+        let (file, start) = self.room.take(len_bytes)?;
+        write_rows(rows.clone(), Out { file: &file, at: start })?;
+        let chunk = Chunk { start, end: start + len_bytes, rows: rows.len() as u64 };
+        let spilled = self.spilled.get_or_insert_with(|| Spilled { file, chunks: Vec::new() });
+        spilled.chunks.push(chunk);
         self.bytes.clear();
         self.places.clear();
         Ok(())
@@ -149,8 +184,8 @@ impl<R: Sortable> Sorter<R> {
         mut self,
         mut each: impl FnMut(R) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let folder = mem::take(&mut self.folder);
-        let error = |source| StoreError::io("sort rows in", &folder)(source);
+        let room = self.room.clone();
+        let error = |source| room.error(source);
         if self.spilled.is_none() {
             self.sort();
             let mut rows = self.places.iter().map(|place| row(place.of(&self.bytes)));
@@ -173,32 +208,45 @@ impl<K> Place<K> {
     }
 }
 
-impl Spilled {
-    fn add<'a>(&mut self, rows: impl ExactSizeIterator<Item = &'a [u8]>) -> io::Result<()> {
-        let mut end = self.chunks.last().map_or(0, |chunk| chunk.0);
-        let count = rows.len() as u64;
-        let mut file = BufWriter::with_capacity(READ_BYTES, &mut self.file);
-        for row in rows {
-            let len = (row.len() as u32).to_le_bytes();
-            file.write_all(&len)?;
-            file.write_all(row)?;
-            end += (len.len() + row.len()) as u64;
-        }
-        file.flush()?;
-        drop(file);
-        self.chunks.push((end, count));
-        Ok(())
+/// Bytes of the length that stands before each row.
+const LEN_BYTES: usize = size_of::<u32>();
+
+/// Writes rows, each with its length before it.
+fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: Out<'_>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(READ_BYTES, out);
+    for row in rows {
+        out.write_all(&(row.len() as u32).to_le_bytes())?;
+        out.write_all(row)?;
+    }
+    out.flush()
+}
+
+/// A file that is written from a place on, where others write to it elsewhere.
+struct Out<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write_at(bytes, self.at)?;
+        self.at += written as u64;
+        Ok(written)
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Spilled {
     fn merge<R: Sortable>(&self) -> io::Result<Merge<'_, R>> {
-        let mut start = 0;
         let mut heads = BinaryHeap::with_capacity(self.chunks.len());
-        for (number, &(end, rows)) in self.chunks.iter().enumerate() {
+        for (number, &Chunk { start, end, rows }) in self.chunks.iter().enumerate() {
             let slice = Slice { file: &self.file, start, end };
             let input =
                 Rows { input: BufReader::with_capacity(READ_BYTES, slice), bytes: Vec::new() };
             heads.extend(Head::first(number, input, rows)?.map(Reverse));
-            start = end;
         }
         Ok(Merge { heads })
     }
@@ -339,11 +387,15 @@ mod tests {
             batch_rows in 1_usize..40,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let mut sorter = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, folder.path());
+            let room = Room::new(folder.path());
+            let mut sorter = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, &room);
+            // Others put rows into the same file.
+            let mut other = Sorter::of_chunks(ROWS_A_CHUNK * ROW_BYTES, &room);
             let mut expected: Vec<_> =
                 times.into_iter().zip(0..).map(|(time, order)| Large(time, order)).collect();
             for row in &expected {
                 sorter.push(row).unwrap();
+                other.push(&Large(-row.0, row.1)).unwrap();
             }
             prop_assert_eq!(sorter.rows(), expected.len() as u64);
             prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_A_CHUNK);

@@ -4,7 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use marey_model::table::stored::SCHEMA_VERSION;
@@ -61,10 +61,27 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(folder: &Path) -> Result<Self, StoreError> {
+    fn new(folder: &Path) -> Result<Self, StoreError> {
         let file = tempfile::tempfile_in(folder);
         let file = file.map_err(StoreError::io("create a file in", folder))?;
         Ok(Self { file: Arc::new(file), len_bytes: 0 })
+    }
+}
+
+/// Files without names that nobody writes to. Runs that share them have as many files as parts are
+/// written at once, however many parts and runs there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratches(Arc<Mutex<Vec<Scratch>>>);
+
+impl Scratches {
+    /// One of them; a new one in `folder` if there is none.
+    pub(crate) fn take(&self, folder: &Path) -> Result<Scratch, StoreError> {
+        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.map_or_else(|| Scratch::new(folder), Ok)
+    }
+
+    pub(crate) fn put_back(&self, scratch: Scratch) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 }
 

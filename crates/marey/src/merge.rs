@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use marey_store::{Run, StoreError};
+use marey_store::{Merger, Run, StoreError};
 
 use crate::import;
 use crate::new_run::NewRun;
@@ -45,18 +45,17 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
 
     let (foreign, own): (Vec<PathBuf>, Vec<PathBuf>) =
         args.runs.iter().cloned().partition(|path| runs::is_foreign(path));
-    let mut runs: Vec<Run> = Vec::new();
+    let mut merger = Merger::new(&folder);
+    // One is open at a time: a thousand have more files than a process may have open.
     for path in &own {
-        runs.push(open(path, output)?);
+        merger.add(&open(path, output)?).map_err(Failure::from)?;
     }
-    let mut _folder = None;
     if !foreign.is_empty() {
-        let (run, imported, folder) = runs::import(&foreign)?;
+        let (run, imported, _folder) = runs::import(&foreign)?;
         import::say(&imported, output)?;
-        runs.push(run);
-        _folder = Some(folder);
+        merger.add(&run).map_err(Failure::from)?;
     }
-    marey_store::merge(&runs, &folder).map_err(Failure::from)?;
+    merger.finish().map_err(Failure::from)?;
     Ok(output.note(merged.publish()?.describe())?)
 }
 

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 use std::iter::Peekable;
 
-use ::csv::Writer;
+use ::csv::{ByteRecord, Writer, WriterBuilder};
 use marey_model::table::Table;
 use marey_model::table::stored::{
     COLLECTIVES, COUNTERS, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA,
@@ -61,6 +61,12 @@ const LEFT_OUT: [(&str, &Table); 11] = [
     ("values of metrics", &METRICS),
 ];
 
+/// Records that fit into what is left of the buffer are written without more ado.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// Paths that are known take up to so many bytes.
+const MAX_PATH_BYTES: usize = 32 << 20;
+
 /// Writes a run.
 pub(crate) fn write(
     reader: &Reader,
@@ -75,9 +81,15 @@ pub(crate) fn write(
         let missing = "no spans or device activities";
         return Err(ExportError::Nothing { format: Format::Csv, missing });
     }
-    let mut csv = Writer::from_writer(out);
+    let mut csv = WriterBuilder::new().buffer_capacity(BUFFER_BYTES).from_writer(out);
     csv.write_record(COLUMNS).map_err(io::Error::from)?;
-    let mut table = Records { reader, csv, field: String::new() };
+    let mut table = Records {
+        reader,
+        csv,
+        record: ByteRecord::new(),
+        field: String::new(),
+        paths: Paths::default(),
+    };
     for line in lines {
         table.write(&line?)?;
     }
@@ -218,8 +230,11 @@ fn next_start(lines: &mut Peekable<Lines>) -> Option<i64> {
 struct Records<'r, 'o> {
     reader: &'r Reader<'r>,
     csv: Writer<&'o mut dyn Write>,
+    /// The record that is being written.
+    record: ByteRecord,
     /// The field that is being written.
     field: String,
+    paths: Paths,
 }
 
 impl Records<'_, '_> {
@@ -227,71 +242,110 @@ impl Records<'_, '_> {
         let reader = self.reader;
         let process = line.process_id.and_then(|id| reader.process(id));
         let thread = line.thread_id.and_then(|id| reader.thread(id));
-        self.field(line.kind)?;
-        self.field(reader.text(line.name_id))?;
-        self.path(line)?;
-        self.field(line.start_nanos)?;
-        self.field(line.duration_nanos)?;
-        self.field(line.duration_nanos.saturating_sub(line.children_nanos))?;
-        self.maybe(process.map(|process| process.pid).filter(|&pid| pid >= 0))?;
-        self.maybe(process.and_then(|process| process.rank))?;
-        self.maybe(thread.map(|thread| thread.os_id).filter(|&id| id >= 0))?;
-        self.maybe(thread.map(|thread| &thread.name))?;
-        self.maybe(line.device)?;
-        self.maybe(line.stream)?;
-        self.maybe(line.category_id.map(|id| reader.text(id)))?;
+        self.text(line.kind);
+        self.text(reader.text(line.name_id));
+        self.path(line);
+        self.number(line.start_nanos);
+        self.number(line.duration_nanos);
+        self.number(line.duration_nanos.saturating_sub(line.children_nanos));
+        self.maybe(process.map(|process| process.pid).filter(|&pid| pid >= 0));
+        self.maybe(process.and_then(|process| process.rank));
+        self.maybe(thread.map(|thread| thread.os_id).filter(|&id| id >= 0));
+        self.text(thread.map_or("", |thread| &thread.name));
+        self.maybe(line.device);
+        self.maybe(line.stream);
+        self.text(line.category_id.map_or("", |id| reader.text(id)));
         if line.args.text_id.is_some() {
             reader.args(&line.args, &mut self.field);
         }
-        self.end_field()?;
-        self.maybe(line.correlation_id)?;
-        self.maybe(line.external_id)?;
-        self.maybe(line.is_open)?;
-        self.on_device(&line.on_device)?;
-        self.csv.write_record(None::<&[u8]>).map_err(io::Error::from)
+        self.end_field();
+        self.maybe(line.correlation_id);
+        self.maybe(line.external_id);
+        self.text(line.is_open.map_or("", |is_open| if is_open { "true" } else { "false" }));
+        self.on_device(&line.on_device);
+        self.csv.write_byte_record(&self.record)?;
+        self.record.clear();
+        Ok(())
     }
 
-    fn on_device(&mut self, facts: &OnDevice) -> io::Result<()> {
-        let extents = |along: Option<[u32; 3]>| along.map(|[x, y, z]| format!("{x}x{y}x{z}"));
-        self.maybe(facts.bytes)?;
-        self.maybe(extents(facts.grid))?;
-        self.maybe(extents(facts.block))?;
-        self.maybe(facts.registers)?;
-        self.maybe(facts.shared_bytes)?;
-        self.maybe(facts.graph_node_id)
+    fn on_device(&mut self, facts: &OnDevice) {
+        self.maybe(facts.bytes);
+        self.extents(facts.grid);
+        self.extents(facts.block);
+        self.maybe(facts.registers);
+        self.maybe(facts.shared_bytes);
+        self.maybe(facts.graph_node_id);
     }
 
     /// What a line is in: of a span, its own context is the last.
-    fn path(&mut self, line: &Line) -> io::Result<()> {
-        let reader = self.reader;
-        let around = line.track_id.into_iter();
-        let contexts = line.context_id.map(|context| reader.path(context)).unwrap_or_default();
-        let around = around.chain(contexts.into_iter().map(|id| reader.context(id).name_id));
-        let own = line.thread_id.is_none().then_some(line.name_id);
-        for (depth, name_id) in around.chain(own).enumerate() {
-            if depth > 0 {
-                self.field.push(';');
-            }
-            self.field.push_str(reader.text(name_id));
+    fn path(&mut self, line: &Line) {
+        if let Some(track_id) = line.track_id {
+            self.field.push_str(self.reader.text(track_id));
+            self.field.push(';');
         }
-        self.end_field()
+        if let Some(context) = line.context_id {
+            self.field.push_str(self.paths.text(context, self.reader));
+        }
+        if line.thread_id.is_some() {
+            self.field.pop(); // the `;` behind its own name
+        } else {
+            self.field.push_str(self.reader.text(line.name_id));
+        }
+        self.end_field();
     }
 
-    fn maybe(&mut self, value: Option<impl Display>) -> io::Result<()> {
+    fn extents(&mut self, along: Option<[u32; 3]>) {
+        if let Some([x, y, z]) = along {
+            write!(self.field, "{x}x{y}x{z}").expect("texts take everything");
+        }
+        self.end_field();
+    }
+
+    fn maybe(&mut self, value: Option<impl Display>) {
         match value {
-            Some(value) => self.field(value),
-            None => self.end_field(),
+            Some(value) => self.number(value),
+            None => self.text(""),
         }
     }
 
-    fn field(&mut self, value: impl Display) -> io::Result<()> {
+    fn number(&mut self, value: impl Display) {
         write!(self.field, "{value}").expect("texts take everything");
-        self.end_field()
+        self.end_field();
     }
 
-    fn end_field(&mut self) -> io::Result<()> {
-        let written = self.csv.write_field(&self.field).map_err(io::Error::from);
+    fn text(&mut self, text: &str) {
+        self.record.push_field(text.as_bytes());
+    }
+
+    fn end_field(&mut self) {
+        self.record.push_field(self.field.as_bytes());
         self.field.clear();
-        written
+    }
+}
+
+/// The paths of contexts as texts: a run has many spans and few contexts.
+#[derive(Default)]
+struct Paths {
+    /// By context; `None` where it is not known.
+    texts: Vec<Option<Box<str>>>,
+    bytes: usize,
+}
+
+impl Paths {
+    /// Returns the names from the outermost context to this one, each with `;` behind it.
+    fn text(&mut self, context: u32, reader: &Reader) -> &str {
+        if self.texts.is_empty() || self.bytes > MAX_PATH_BYTES {
+            (self.texts, self.bytes) = (vec![None; reader.contexts().len()], 0);
+        }
+        let Some(text) = self.texts.get_mut(context as usize) else { return "" };
+        text.get_or_insert_with(|| {
+            let mut path = String::new();
+            for id in reader.path(context) {
+                path.push_str(reader.text(reader.context(id).name_id));
+                path.push(';');
+            }
+            self.bytes += path.len();
+            path.into()
+        })
     }
 }

@@ -50,6 +50,30 @@ fn import_ranks(files: &[String]) -> (tempfile::TempDir, Run, Imported) {
     (folder, run, imported)
 }
 
+/// Runs the test below in a process that may have few files open.
+#[test]
+fn many_ranks_need_few_open_files() {
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$0\" --exact ranks::many_ranks --ignored"])
+        .arg(std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[test]
+#[ignore = "it needs the limit that the test above sets"]
+fn many_ranks() {
+    let ranks: Vec<String> = (0..200).map(|number| rank(number, i64::from(number))).collect();
+    let (_folder, run, imported) = import_ranks(&ranks);
+    assert_eq!(imported.files[199].alignment_nanos, Some(-199_000));
+    for (table, parts) in &run.manifest().tables {
+        assert_eq!(parts.len(), 1, "{table}");
+    }
+    assert_eq!(reader(&run).rows::<GpuActivity>().unwrap().count(), 600);
+}
+
 #[test]
 fn collectives_end_together_on_all_ranks() {
     let (_folder, run, imported) = import_ranks(&[rank(0, 0), rank(1, 250_000), rank(2, -40)]);

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use super::BATCH_ROWS;
 use crate::StoreError;
 use crate::row::Span;
-use crate::sort::Sorter;
+use crate::sort::{Room, Sorter};
 
 /// Spans that wait for one that began before them and is not over.
 const MAX_PENDING: usize = 1024;
@@ -35,8 +34,8 @@ pub(super) struct Begun {
 }
 
 impl Leaving {
-    pub(super) fn new(out: SyncSender<Vec<Span>>, folder: &Path) -> Self {
-        let (pending, left, late) = (VecDeque::new(), empty(), Sorter::new(folder));
+    pub(super) fn new(out: SyncSender<Vec<Span>>, room: &Room) -> Self {
+        let (pending, left, late) = (VecDeque::new(), empty(), Sorter::new(room));
         Self { pending, first: 0, left, out, late }
     }
 

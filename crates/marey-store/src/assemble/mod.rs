@@ -4,6 +4,8 @@
 //! much ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds out which operator
 //! launched which activity of a device, sums up, and writes the run at one stroke.
 
+mod files;
+mod launches;
 mod leaving;
 mod nest;
 mod others;
@@ -17,7 +19,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -25,8 +27,10 @@ use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 use smallvec::SmallVec;
 
+pub use self::files::BriefFiles;
+use self::launches::{Launches, Named};
+use self::nest::Nested;
 pub use self::nest::Slice;
-use self::nest::{Launches, Nested};
 use self::others::Others;
 pub use self::others::ProcessGroup;
 pub use self::processes::NewProcess;
@@ -51,6 +55,7 @@ const MAX_WAITING: usize = 3;
 #[derive(Debug)]
 pub struct Assembler {
     parts: Parts,
+    files: BriefFiles,
     names: Names,
     args: ArgTexts,
     processes: Vec<NewProcess>,
@@ -64,8 +69,8 @@ pub struct Assembler {
     sampled_sums: HashMap<(u32, u32), (f64, f64)>,
     /// The threads of samples that are of none, by process.
     sampled_threads: HashMap<u32, u32>,
-    /// Operators that activities of devices name, by process.
-    wanted: HashSet<(u32, u64)>,
+    /// Calls and operators that activities of devices name.
+    named: Named,
     slices: Sorter<Slice>,
     gpu_activities: Sorter<GpuActivity>,
     others: Others,
@@ -113,19 +118,29 @@ impl Assembler {
 
     /// Begins a run in an empty folder, which is no run before [`Self::finish`].
     pub fn new(folder: &Path) -> Self {
-        Self::of_parts(Parts::new(folder, 0, Lifetime::Kept))
+        Self::of_parts(Parts::new(folder, 0, Lifetime::Kept), BriefFiles::new(folder))
     }
 
     /// Begins a run that lasts as long as somebody has it open ([`Self::open`]). It is in files without
     /// names, which are made in `folder`; it is written sooner than others, and takes more room.
     pub fn brief(folder: &Path) -> Self {
-        Self::of_parts(Parts::new(folder, 0, Lifetime::Brief))
+        Self::brief_in(&BriefFiles::new(folder))
     }
 
-    fn of_parts(parts: Parts) -> Self {
-        let folder = &parts.run.clone();
+    /// Begins such a run in files that others use too, of which there may be a thousand.
+    pub fn brief_in(files: &BriefFiles) -> Self {
+        let parts = Parts::brief(&files.folder, files.scratches.clone());
+        Self::of_parts(parts, files.clone())
+    }
+
+    fn of_parts(parts: Parts, files: BriefFiles) -> Self {
+        let room = &files.room;
         Self {
+            slices: Sorter::new(room),
+            gpu_activities: Sorter::new(room),
+            others: Others::new(room),
             parts,
+            files,
             names: Names::new(),
             args: ArgTexts::default(),
             processes: Vec::new(),
@@ -136,10 +151,7 @@ impl Assembler {
             sampled: Sampled::default(),
             sampled_sums: HashMap::new(),
             sampled_threads: HashMap::new(),
-            wanted: HashSet::new(),
-            slices: Sorter::new(folder),
-            gpu_activities: Sorter::new(folder),
-            others: Others::new(folder),
+            named: Named::default(),
         }
     }
 
@@ -266,9 +278,7 @@ impl Assembler {
     /// `correlation_id`, or of the operator that has its `external_id`.
     pub fn add_gpu_activity(&mut self, row: &GpuActivity) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
-        if let (None, Some(external)) = (row.context_id, row.external_id) {
-            self.wanted.insert((row.process_id, external));
-        }
+        self.named.add(row);
         self.gpu_activities.push(row)
     }
 
@@ -315,11 +325,14 @@ impl Assembler {
         self.slices.rows() + self.gpu_activities.rows() + self.others.events()
     }
 
-    /// Has most of what was added in files, while [`Self::finish`] must wait.
+    /// Has all rows that were added in files, while [`Self::finish`] must wait. What stays in memory are
+    /// names, contexts, threads, and where things were launched.
     pub fn rest(&mut self) -> Result<(), StoreError> {
+        let next_args = ArgTexts::starting_at(self.args.next());
+        mem::replace(&mut self.args, next_args).finish(&mut self.parts)?;
         self.slices.rest()?;
-        self.others.metrics.rest()?;
-        self.gpu_activities.rest()
+        self.gpu_activities.rest()?;
+        self.others.rest()
     }
 
     /// Says what all moments are counted from, in nanoseconds since 1970; a file may say so last.
@@ -362,6 +375,7 @@ impl Assembler {
     fn write(&mut self, shift_nanos: Option<i64>) -> Result<(Assembled, Manifest), StoreError> {
         let shift = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
         let events = self.events();
+        let next_args = self.args.next();
         self.write_events(shift)?;
         let parts = &mut self.parts;
         let threads = thread_columns(&self.threads);
@@ -381,6 +395,7 @@ impl Assembler {
         manifest.next.contexts = self.names.context_count();
         manifest.next.threads = self.threads.len() as u32;
         manifest.next.processes = self.processes.len() as u32;
+        manifest.next.args = next_args;
         manifest.next.part = self.parts.next();
         let processes = self.processes.iter().zip(&extents).zip(0..);
         manifest.processes =
@@ -395,9 +410,9 @@ impl Assembler {
 
     /// Nests the slices while their spans are written, then writes the rest on both threads.
     fn write_events(&mut self, shift: i64) -> Result<(), StoreError> {
-        let folder = self.parts.run.clone();
-        let others = mem::replace(&mut self.others, Others::new(&folder));
-        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&folder));
+        let room = self.files.room.clone();
+        let others = mem::replace(&mut self.others, Others::new(&room));
+        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&room));
         let mut parts = self.parts.beside();
         let beside = &mut parts;
         let unmatched = thread::scope(|scope| {

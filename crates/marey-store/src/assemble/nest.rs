@@ -12,18 +12,19 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::mpsc::SyncSender;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 
 use super::Assembler;
+use super::launches::Launches;
 use super::leaving::{Begun, Leaving};
 use super::places::Places;
 use super::processes::NewThread;
 use crate::StoreError;
 use crate::names::{self, Names};
 use crate::rollup::{NO_PLACE, Summand};
-use crate::row::{Args, Bytes, Damaged, Field, GpuActivity, Span, Step};
+use crate::row::{Args, Bytes, Damaged, Field, Span, Step};
 use crate::sort::{Sortable, Sorter};
 
 /// Slices inside each other beyond so many lie beside the innermost one. Files that are nested deeper
@@ -106,34 +107,6 @@ impl Sortable for Slice {
     }
 }
 
-/// Where things were launched, by process.
-#[derive(Debug, Default)]
-pub(super) struct Launches {
-    /// Process and number of each call, and the context around it; of calls with one number, those
-    /// around others come first. Numbers mostly grow with time, so sorting them takes less than a table.
-    by_correlation: Vec<((u32, u64), u32)>,
-    by_external: HashMap<(u32, u64), u32>,
-}
-
-impl Launches {
-    fn sort(&mut self) {
-        self.by_correlation.sort_by_key(|call| call.0);
-    }
-
-    /// Returns the context in which an activity was launched. Of several calls with its number, one
-    /// inside the other, the outermost counts, as in the views.
-    pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
-        let process = activity.process_id;
-        let called = activity.correlation_id.and_then(|correlation| {
-            let number = (process, correlation);
-            let before = self.by_correlation.partition_point(|call| call.0 < number);
-            let (found, context) = self.by_correlation.get(before)?;
-            (*found == number).then_some(*context)
-        });
-        called.or_else(|| self.by_external.get(&(process, activity.external_id?)).copied())
-    }
-}
-
 /// A slice that may have others inside it yet.
 struct Open {
     /// How many began before it.
@@ -173,8 +146,6 @@ struct Nest<'a> {
     next_steps: HashMap<u32, u32>,
     places: Places,
     launches: Launches,
-    /// Operators that activities of devices name.
-    wanted: HashSet<(u32, u64)>,
     /// Slices beyond the limit of depth, by process.
     too_deep: BTreeMap<u32, u64>,
 }
@@ -193,11 +164,9 @@ impl Nest<'_> {
         let context = self.names.context(parent, slice.kind, slice.name_id);
         let process = self.threads[thread].process;
         if let Some(correlation) = slice.correlation_id {
-            self.launches.by_correlation.push(((process, correlation), parent));
-        } else if let Some(external) = slice.external_id
-            && self.wanted.contains(&(process, external))
-        {
-            self.launches.by_external.insert((process, external), context);
+            self.launches.add_call(process, correlation, parent);
+        } else if let Some(external) = slice.external_id {
+            self.launches.add_operator(process, external, context);
         }
         let place = self.places.id(slice.thread_id, context, slice.name_id);
         if let Some(first) = self.spans.held_up() {
@@ -304,18 +273,17 @@ impl Assembler {
         shift: i64,
         left: SyncSender<Vec<Span>>,
     ) -> Result<Nested, StoreError> {
-        let folder = self.parts.run.clone();
-        let slices = mem::replace(&mut self.slices, Sorter::new(&folder));
+        let room = self.files.room.clone();
+        let slices = mem::replace(&mut self.slices, Sorter::new(&room));
         let mut nest = Nest {
             names: &mut self.names,
             threads: &self.threads,
             open: self.threads.iter().map(|_| Vec::new()).collect(),
-            spans: Leaving::new(left, &folder),
-            steps: Sorter::new(&folder),
+            spans: Leaving::new(left, &room),
+            steps: Sorter::new(&room),
             next_steps: HashMap::new(),
             places: Places::new(slices.rows()),
-            launches: Launches::default(),
-            wanted: mem::take(&mut self.wanted),
+            launches: Launches::new(mem::take(&mut self.named)),
             too_deep: BTreeMap::new(),
         };
         slices.for_each(|mut slice| {

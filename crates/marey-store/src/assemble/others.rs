@@ -1,7 +1,5 @@
 //! Rows that nobody nests or links.
 
-use std::path::Path;
-
 use hashbrown::HashMap;
 
 use super::write;
@@ -11,7 +9,7 @@ use crate::row::{
     AsyncSpan, Collective, Device, Flow, Instant, MemoryBlock, MemoryEvent, Metadata, Metric,
     Sample,
 };
-use crate::sort::Sorter;
+use crate::sort::{Room, Sorter};
 
 /// Rows that are written as they came.
 #[derive(Debug)]
@@ -40,18 +38,18 @@ pub struct ProcessGroup {
 }
 
 impl Others {
-    pub(super) fn new(folder: &Path) -> Self {
+    pub(super) fn new(room: &Room) -> Self {
         Self {
-            async_spans: Sorter::new(folder),
-            instants: Sorter::new(folder),
-            flows: Sorter::new(folder),
-            metrics: Sorter::new(folder),
-            samples: Sorter::new(folder),
-            collectives: Sorter::new(folder),
-            memory_events: Sorter::new(folder),
-            memory_blocks: Sorter::new(folder),
-            devices: Sorter::new(folder),
-            metadata: Sorter::new(folder),
+            async_spans: Sorter::new(room),
+            instants: Sorter::new(room),
+            flows: Sorter::new(room),
+            metrics: Sorter::new(room),
+            samples: Sorter::new(room),
+            collectives: Sorter::new(room),
+            memory_events: Sorter::new(room),
+            memory_blocks: Sorter::new(room),
+            devices: Sorter::new(room),
+            metadata: Sorter::new(room),
             groups: HashMap::new(),
         }
     }
@@ -65,6 +63,20 @@ impl Others {
             + self.collectives.rows()
             + self.memory_events.rows()
             + self.memory_blocks.rows()
+    }
+
+    /// Has all rows in files.
+    pub(super) fn rest(&mut self) -> Result<(), StoreError> {
+        self.async_spans.rest()?;
+        self.instants.rest()?;
+        self.flows.rest()?;
+        self.metrics.rest()?;
+        self.samples.rest()?;
+        self.collectives.rest()?;
+        self.memory_events.rest()?;
+        self.memory_blocks.rest()?;
+        self.devices.rest()?;
+        self.metadata.rest()
     }
 
     pub(super) fn write(self, shift: i64, parts: &mut Parts) -> Result<(), StoreError> {

@@ -43,16 +43,17 @@ pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u
     some.map(|&(cause, count)| (cause.as_str(), count))
 }
 
-/// Writes the tables; `threads` are the ids of the threads, by their positions.
+/// Writes the tables; `owner` is the process if its rows may be collected anew, `threads` are the ids
+/// of the threads, by their positions.
 pub(super) fn write(
     outline: &Outline,
     clock: &Clock,
-    process: &ProcessEntry,
+    (process, owner): (&ProcessEntry, Option<u32>),
     threads: &[u32],
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
     let id = process.id;
-    let mut write = |table, columns| parts::write(table, columns, Some(id), parts);
+    let mut write = |table, columns| parts::write(table, columns, owner, parts);
     write(&stored::PROCESSES, process_columns(process, clock))?;
     write(&stored::THREADS, thread_columns(outline, threads, id))?;
     write(&stored::SESSIONS, session_columns(outline, clock, id))?;

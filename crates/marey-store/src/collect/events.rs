@@ -1,7 +1,6 @@
 //! The second pass over a spool: its spans, marks, values and counters.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use marey_model::context::NodeKind;
 use marey_model::spool::{self, Activity, Frame, SessionEvent, Span, Value};
@@ -15,7 +14,7 @@ use super::sessions::{Sessions, bit};
 use crate::StoreError;
 use crate::rollup::{NO_PLACE, Rollup, Summand, Whole};
 use crate::row::{self, GpuActivity};
-use crate::sort::Sorter;
+use crate::sort::{Room, Sorter};
 
 /// The spans, values and counters of a spool so far.
 #[derive(Debug)]
@@ -87,9 +86,8 @@ impl Stamps {
 }
 
 impl<'a> Events<'a> {
-    /// Those of the spool of a process with this outline. What does not fit into memory goes to files in
-    /// `folder`.
-    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, process: u32, folder: &Path) -> Self {
+    /// Those of the spool of a process with this outline.
+    pub(super) fn new(outline: &'a Outline, clock: &'a Clock, process: u32, room: &Room) -> Self {
         let places = outline.places.len();
         Self {
             outline,
@@ -103,13 +101,13 @@ impl<'a> Events<'a> {
             turn: 0,
             wholes: vec![Whole::default(); places],
             rollup: Rollup::new(places, outline.events),
-            spans: Sorter::new(folder),
-            marks: Sorter::new(folder),
-            values: Sorter::new(folder),
+            spans: Sorter::new(room),
+            marks: Sorter::new(room),
+            values: Sorter::new(room),
             launches: BTreeMap::new(),
             shapes: Shapes::default(),
-            activities: Sorter::new(folder),
-            counters: Sorter::new(folder),
+            activities: Sorter::new(room),
+            counters: Sorter::new(room),
         }
     }
 

@@ -3,7 +3,8 @@
 //! Each spool is read twice ([`spool`]): once for what must be known first (clocks, names, threads:
 //! [`outline`]), once for its spans and values ([`events`]). These are sorted by time, in a file
 //! where there are many ([`crate::sort`]), so memory does not grow with the length of a recording. What is
-//! written becomes part of the run at one stroke, after which the spool goes.
+//! written becomes part of the run at one stroke, after which the spool goes. Small spools that are whole
+//! share their parts ([`crate::gather`]), which are never taken apart; one that may grow has its own.
 
 mod about;
 mod activities;
@@ -36,7 +37,7 @@ use self::uncollected::{Spool, Spools, spools};
 use crate::arg_texts::ArgTexts;
 use crate::environment::keeps_spools;
 use crate::names::Names;
-use crate::parts::{self, Lifetime, Parts};
+use crate::parts::{self, Parts};
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, own};
 
 /// Spools are published together until they are this long, so that a run of many small ones is not
@@ -144,7 +145,7 @@ impl Collector {
         let is_first = manifest.is_none();
         let manifest = manifest.unwrap_or_else(Manifest::new);
         let mut collector = Self {
-            parts: Parts::new(path, manifest.next.part, Lifetime::Durable),
+            parts: Parts::gathering(path, manifest.next.part),
             args: ArgTexts::starting_at(manifest.next.args),
             manifest,
             names: Names::new(),
@@ -189,10 +190,10 @@ impl Collector {
         let threads = self.threads.remove(&process).unwrap_or_default();
         let mut ids = Ids { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
-        let taken = spool::collect(&source, &mut ids, names, args, parts, meter)?;
+        let taken = spool::collect(&source, is_over, &mut ids, names, args, parts, meter)?;
         self.manifest.next.threads = ids.next_thread;
 
-        let is_whole = is_over || taken.process.is_complete;
+        let is_whole = taken.is_whole;
         self.waiting_bytes += source.len_bytes;
         let torn_bytes = source.len_bytes - taken.read_bytes;
         if is_whole && taken.broken.is_none() {
@@ -243,6 +244,7 @@ impl Collector {
         let next_args = self.args.next();
         let args = std::mem::replace(&mut self.args, ArgTexts::starting_at(next_args));
         args.finish(&mut self.parts)?;
+        self.parts.write_gathered()?;
 
         let manifest = &mut self.manifest;
         manifest.next.strings = self.names.text_count();

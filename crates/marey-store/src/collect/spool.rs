@@ -18,6 +18,7 @@ use crate::arg_texts::ArgTexts;
 use crate::names::Names;
 use crate::own::FileId;
 use crate::parts::Parts;
+use crate::sort::Room;
 use crate::{ProcessEntry, StoreError};
 
 /// A spool's file, as far as it is collected.
@@ -45,13 +46,16 @@ pub(super) struct Taken {
     pub(super) losses: Vec<(&'static str, u64)>,
     pub(super) events: u64,
     pub(super) read_bytes: u64,
+    /// Whether nothing will follow.
+    pub(super) is_whole: bool,
     /// Why reading ended before the end, where the rest is not just torn.
     pub(super) broken: Option<SpoolError>,
 }
 
-/// Writes the parts of a spool.
+/// Writes the parts of a spool; `is_over` says that nobody is there who would append to it.
 pub(super) fn collect(
     source: &Source,
+    is_over: bool,
     ids: &mut Ids,
     names: &mut Names,
     args: &mut ArgTexts,
@@ -70,14 +74,17 @@ pub(super) fn collect(
     let process = about::process(&outline, &clock, source.pid(), ids.process);
     ids.name_threads(outline.threads.len());
 
-    let mut events = Events::new(&outline, &clock, process.id, &parts.run);
+    let mut events = Events::new(&outline, &clock, process.id, &Room::new(&parts.run));
     source.pass(&file, meter, |frame| events.add(frame))?;
     let gathered = events.finish()?;
     let saturated = gathered.wholes.iter().filter(|whole| whole.is_saturated()).count();
     outline.losses.push((LossCause::Unsupported, saturated as u64));
-    about::write(&outline, &clock, &process, &ids.threads, parts)?;
+    let is_whole = is_over || process.is_complete;
+    let owner = (!is_whole).then_some(process.id);
+    about::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
     let refs = Refs {
         process: process.id,
+        owner,
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         places: &outline.places,
@@ -89,6 +96,7 @@ pub(super) fn collect(
         losses: about::losses(&outline).collect(),
         events: outline.events,
         read_bytes: end.read_bytes,
+        is_whole,
         broken: end.broken,
     })
 }

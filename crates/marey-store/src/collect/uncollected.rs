@@ -68,7 +68,7 @@ pub(super) fn spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreErr
         let source = Source { path, len_bytes: about.len(), id: FileId::of(&about) };
         match earlier(&name, &source, manifest) {
             Some(earlier) if has_all(earlier, &source, is_over) => {
-                if earlier.is_whole && earlier.torn_bytes == 0 {
+                if earlier.is_whole && earlier.bytes == source.len_bytes {
                     spools.done.push(source);
                 }
             }
@@ -124,8 +124,9 @@ fn is_of(found: &Process, process: &ProcessEntry) -> bool {
         && process.start_unix_nanos == i64::try_from(found.start_unix_nanos).unwrap_or(i64::MAX)
 }
 
-/// Whether the tables have all of a spool that there will be.
+/// Whether the tables have all of a spool that there will be. One that was whole stays so: its rows may
+/// share their parts with those of others, so nothing can be put in their place.
 fn has_all(earlier: &CollectedSpool, source: &Source, is_over: bool) -> bool {
-    let is_as_long = earlier.bytes + earlier.torn_bytes == source.len_bytes;
-    is_as_long && (earlier.is_whole || !is_over)
+    let known_bytes = earlier.bytes.saturating_add(earlier.torn_bytes);
+    earlier.is_whole || (known_bytes == source.len_bytes && !is_over)
 }

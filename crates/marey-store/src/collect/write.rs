@@ -25,6 +25,8 @@ const BATCH_ROWS: usize = 1 << 14;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refs<'a> {
     pub(super) process: u32,
+    /// The process, if its rows may be collected anew.
+    pub(super) owner: Option<u32>,
     /// When its recording began, on the clock of the tables.
     pub(super) start_nanos: i64,
     /// Ids of its threads, by their positions.
@@ -49,7 +51,7 @@ pub(super) fn write(
         let Place { context, name, .. } = refs.place(place);
         Whose { thread: refs.thread(place), context, name, start_nanos }
     };
-    sums::write(&wholes, rollup, whose, Some(refs.process), parts)?;
+    sums::write(&wholes, rollup, whose, refs.owner, parts)?;
     drop(wholes);
     write_spans(spans, &stamps, refs, parts, meter)?;
     write_instants(marks, refs, parts, meter)?;
@@ -79,8 +81,8 @@ fn write_spans(
         meter.wrote(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(Some(refs.process), parts)?;
-    steps.finish(Some(refs.process), parts)
+    part.finish(refs.owner, parts)?;
+    steps.finish(refs.owner, parts)
 }
 
 fn span_columns(rows: &[SpanRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
@@ -134,7 +136,7 @@ fn write_instants(
         meter.wrote(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(Some(refs.process), parts)
+    part.finish(refs.owner, parts)
 }
 
 fn instant_columns(rows: &[SpanRow], refs: Refs) -> Vec<ArrayRef> {
@@ -164,7 +166,7 @@ fn write_metrics(
         meter.wrote(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(Some(refs.process), parts)
+    part.finish(refs.owner, parts)
 }
 
 fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], refs: Refs) -> Vec<ArrayRef> {
@@ -205,7 +207,7 @@ fn write_activities(
         meter.wrote(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(Some(refs.process), parts)
+    part.finish(refs.owner, parts)
 }
 
 /// Counters by their time.
@@ -225,7 +227,7 @@ fn write_counters(
         meter.wrote(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(Some(refs.process), parts)
+    part.finish(refs.owner, parts)
 }
 
 impl Refs<'_> {

@@ -5,6 +5,7 @@
 mod assemble;
 mod collect;
 mod hostile;
+mod many_ranks;
 mod merge;
 mod old_runs;
 mod pack;

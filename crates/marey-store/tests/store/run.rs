@@ -9,7 +9,8 @@ use arrow::array::{Array, RecordBatch, UInt32Array};
 use marey_model::table::Table;
 use marey_model::table::stored::{SPANS, STRINGS, THREADS};
 use marey_model::table::{Column, ColumnKind};
-use marey_store::{Found, Lock, Manifest, Run, StoreError, is_recording};
+use marey_store::row::Span;
+use marey_store::{Found, Lock, Manifest, Reader, Run, StoreError, Window, is_recording};
 use serde_json::{Value, json};
 
 use crate::sample;
@@ -66,6 +67,28 @@ fn a_part_of_many_pages_is_read_about_once() {
     let read_bytes = bytes_read_by_this_thread() - before;
     // Headers of pages are read with what follows them, and then that again.
     assert!(read_bytes < 2 * len_bytes, "{read_bytes} bytes read of a part of {len_bytes}");
+}
+
+#[test]
+fn a_part_is_read_when_its_first_row_is_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |number: u32| {
+        let rows = sample::rows(&SPANS, number as usize * 20_000, 20_000);
+        sample::part(folder.path(), &SPANS, number, &rows)
+    };
+    let parts: Vec<_> = (0..8).map(part).collect();
+    let len_bytes: u64 = parts.iter().map(marey_store::WrittenPart::len_bytes).sum();
+    sample::publish(folder.path(), parts);
+    let run = Run::open(folder.path()).unwrap();
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let before = bytes_read_by_this_thread();
+    let mut rows = reader.rows::<Span>().unwrap();
+    rows.next().unwrap().unwrap();
+    let read_bytes = bytes_read_by_this_thread() - before;
+    assert!(read_bytes < len_bytes / 2, "{read_bytes} bytes read of {len_bytes}");
+    let starts: Vec<i64> = rows.map(|span| span.unwrap().start_nanos).collect();
+    assert_eq!(starts.len(), 8 * 20_000 - 1);
+    assert!(starts.is_sorted());
 }
 
 fn bytes_read_by_this_thread() -> u64 {
@@ -148,7 +171,11 @@ fn each_broken_invariant_of_the_manifest_has_its_sentence() {
     type Edit = fn(&mut Value);
     let process = json!({"id": 0, "pid": 1, "host": "", "argv": [], "start_unix_nanos": 0,
                "end_unix_nanos": 0, "clocks": [], "is_complete": true});
-    let cases: [(Edit, &str); 9] = [
+    let cases: [(Edit, &str); 10] = [
+        (
+            |m| m["next"]["threads"] = json!(u32::MAX),
+            "`next.threads` is 4294967295, which leaves no ids",
+        ),
         (
             |m| m["next"]["part"] = json!(1),
             "the number of `tables/args/part-1.parquet` is not below `next.part`",

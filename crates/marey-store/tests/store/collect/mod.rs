@@ -7,5 +7,5 @@ mod meaning;
 mod model;
 mod random;
 mod read_only;
-mod spools;
+pub(crate) mod spools;
 mod tables;

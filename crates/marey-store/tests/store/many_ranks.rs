@@ -1,0 +1,87 @@
+//! Runs of many processes: in few files, and read and written with few of them open.
+
+use std::path::Path;
+use std::process::Command;
+
+use marey_model::spool::{Frame, SessionEvent};
+use marey_model::table::stored;
+use marey_store::row::Span;
+use marey_store::{Merger, Reader, Run, Window, collect};
+
+use crate::collect::spools::{INNER, OUTER, Recorded, head, session, spans};
+
+const RANKS: u32 = 200;
+/// The first rank's process.
+const PID: u32 = 100;
+const MAX_OPEN_FILES: u32 = 64;
+/// Spans of a rank: one inside another.
+const SPANS: u64 = 2;
+
+/// Runs a test below in a process that may have few files open.
+fn with_few_open_files(test: &str) {
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(format!("ulimit -n {MAX_OPEN_FILES} && exec \"$0\" --exact {test} --ignored"))
+        .arg(std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[test]
+fn many_ranks_are_collected_with_few_open_files() {
+    with_few_open_files("many_ranks::collected_with_few_open_files");
+}
+
+#[test]
+#[ignore = "it needs the limit that a test above sets"]
+fn collected_with_few_open_files() {
+    let recorded = Recorded::new();
+    (PID..PID + RANKS).for_each(|pid| recorded.spool(pid, &rank(pid)));
+    assert_eq!(collect(recorded.path(), &mut |_| ()).unwrap().spools, RANKS);
+    assert_one_part_a_table(recorded.path(), u64::from(RANKS));
+}
+
+#[test]
+fn many_runs_are_merged_with_few_open_files() {
+    with_few_open_files("many_ranks::merged_with_few_open_files");
+}
+
+#[test]
+#[ignore = "it needs the limit that a test above sets"]
+fn merged_with_few_open_files() {
+    const RANKS_A_RUN: u32 = 4;
+    let recorded = Recorded::new();
+    (PID..PID + RANKS_A_RUN).for_each(|pid| recorded.spool(pid, &rank(pid)));
+    collect(recorded.path(), &mut |_| ()).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let mut merger = Merger::new(out.path());
+    for _ in 0..RANKS / RANKS_A_RUN {
+        merger.add(&Run::open(recorded.path()).unwrap()).unwrap();
+    }
+    merger.finish().unwrap();
+    assert_one_part_a_table(out.path(), u64::from(RANKS));
+}
+
+/// What a rank recorded: later ones began earlier.
+fn rank(pid: u32) -> Vec<Frame> {
+    let start = i64::from(1_000 - pid);
+    let mut frames = head(pid.into());
+    frames.push(spans(0, 1, &[(INNER, start + 1, start + 2), (OUTER, start, start + 3)]));
+    frames.extend([session(0, SessionEvent::Finalized, 2_000), Frame::End]);
+    frames
+}
+
+fn assert_one_part_a_table(path: &Path, ranks: u64) {
+    let run = Run::open(path).unwrap();
+    for (table, parts) in &run.manifest().tables {
+        assert_eq!(parts.len(), 1, "{table}");
+    }
+    assert_eq!(run.parts(&stored::PROCESSES)[0].rows(), ranks);
+    let reader = Reader::new(&run, Window::default()).unwrap();
+    let starts: Vec<i64> =
+        reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();
+    assert_eq!(starts.len() as u64, SPANS * ranks);
+    assert!(starts.is_sorted());
+}
