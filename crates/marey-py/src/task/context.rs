@@ -185,7 +185,8 @@ impl Variable {
                 let position = hash & ((1 << LEVEL_BITS) - 1);
                 hash >>= LEVEL_BITS;
                 if ffi::Py_TYPE(node) == self.array_type {
-                    node = read(node.cast(), CHILDREN_OFFSET + position as usize * size_of::<usize>());
+                    node =
+                        read(node.cast(), CHILDREN_OFFSET + position as usize * size_of::<usize>());
                     continue;
                 }
                 if ffi::Py_TYPE(node) != self.bitmap_type {

@@ -5,7 +5,7 @@ use super::{Token, VARIABLE};
 use crate::library::table;
 use crate::thread::{self, Thread};
 use marey_record::api::TaskReceiver;
-use pyo3::ffi::{PyObject, PyTypeObject, Py_TYPE};
+use pyo3::ffi::{Py_TYPE, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::type_object::PyTypeInfo;
 use std::ffi::c_void;

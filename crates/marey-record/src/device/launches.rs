@@ -33,6 +33,11 @@ pub(crate) struct Launch {
     pub(crate) is_graph: bool,
 }
 
+// The flags of a launch's record.
+const IS_NAMED: u64 = 1;
+pub(super) const IS_OVER: u64 = 2;
+pub(super) const IS_GRAPH: u64 = 4;
+
 impl Launches {
     pub(crate) fn new() -> Self {
         const DEFAULT_BYTES: u64 = 4 << 20;
@@ -52,9 +57,9 @@ impl Launches {
         }
     }
 
-    /// Takes what is there, oldest first.
-    pub(super) fn take(&self, mut each: impl FnMut(Launch)) {
-        self.0.drain(|record| each(Launch::of(record)));
+    /// Takes the records of what is there, oldest first.
+    pub(super) fn take(&self, each: impl FnMut(Record)) {
+        self.0.drain(each);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -64,26 +69,30 @@ impl Launches {
 
 impl Launch {
     #[inline(always)]
-    fn record(&self) -> Record {
+    pub(super) fn record(&self) -> Record {
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         [
             pair(self.correlation, self.mark),
             pair(self.shadow_node, self.python_node),
             self.sessions,
-            u64::from(self.is_named) | u64::from(self.is_over) << 1 | u64::from(self.is_graph) << 2,
+            flag(self.is_named, IS_NAMED)
+                | flag(self.is_over, IS_OVER)
+                | flag(self.is_graph, IS_GRAPH),
         ]
     }
 
-    fn of([numbers, nodes, sessions, flags]: Record) -> Self {
+    #[inline(always)]
+    pub(super) fn of([numbers, nodes, sessions, flags]: Record) -> Self {
         Self {
             correlation: numbers as u32,
             mark: (numbers >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
             sessions,
-            is_named: flags & 1 != 0,
-            is_over: flags & 2 != 0,
-            is_graph: flags & 4 != 0,
+            is_named: flags & IS_NAMED != 0,
+            is_over: flags & IS_OVER != 0,
+            is_graph: flags & IS_GRAPH != 0,
         }
     }
 }
@@ -108,7 +117,7 @@ mod tests {
         launches.push(&launch);
         launches.push(&Launch { is_named: false, is_over: true, is_graph: false, ..launch });
         let mut taken = Vec::new();
-        launches.take(|launch| taken.push(launch));
+        launches.take(|record| taken.push(Launch::of(record)));
         assert_eq!(
             taken,
             [launch, Launch { is_named: false, is_over: true, is_graph: false, ..launch }]
