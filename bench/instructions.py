@@ -3,7 +3,8 @@
 A clock on a shared machine cannot tell a regression of 10 %; a count of instructions can, and is
 the same in every run. Valgrind's callgrind counts N and 2 N items, so what comes before and after
 them cancels out. Of the Python scope only the instructions inside marey's own libraries are
-counted: the interpreter's own differ from version to version.
+counted: the interpreter's own differ from version to version. Launches are made by the double of
+libcupti, and counted is what their thread does in libmarey, without the decoder.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from pathlib import Path
 
 from native import LIBRARY, PACKAGE, build
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import replay
+
+TESTS = Path(replay.__file__).parent
 BUDGETS = Path(__file__).with_name("instructions.json")
 ABOUT = (
     "Instructions of one item, and the most that a change may make of them. After a change that is "
@@ -47,6 +53,21 @@ PYTHON_SCRIPTS = {
     "Python scope, no session": "import marey",
 }
 """What comes before the loop, by path."""
+
+LAUNCH_DATA = {"launch": "tree", "launch, trace": "trace"}
+"""What the session keeps of GPUs, by path."""
+
+LAUNCHES = """
+import os, sys
+sys.path[:0] = {folders!r}
+from replay import Double
+double = Double()
+import marey
+marey.start("count", backend="cupti", data={data!r})
+with marey.scope("x"):
+    double.launch("kernel", 1000, times={count})
+os._exit(0)
+"""
 
 # Writing a profile takes as many instructions as it has buckets, which are not the same every time.
 PYTHON_LOOP = """
@@ -91,8 +112,21 @@ def measure(folder: Path) -> dict[str, float]:
 
         return per_item(run)
 
+    variables = replay.environment(folder / "double")
+
+    def launch(data: str) -> float:
+        def run(count: int) -> int:
+            folders = [str(PACKAGE.parent), str(TESTS)]
+            script = LAUNCHES.format(folders=folders, data=data, count=count)
+            command = [sys.executable, "-I", "-c", script]
+            profile = callgrind(folder, command, "", "replay_launch_many", variables)
+            return in_marey(profile)
+
+        return per_item(run)
+
     figures = {path: native(*arguments) for path, arguments in NATIVE_PATHS.items()}
-    return figures | {path: python(setup) for path, setup in PYTHON_SCRIPTS.items()}
+    figures |= {path: python(setup) for path, setup in PYTHON_SCRIPTS.items()}
+    return figures | {path: launch(data) for path, data in LAUNCH_DATA.items()}
 
 
 def per_item(run: Callable[[int], int]) -> float:
@@ -101,12 +135,17 @@ def per_item(run: Callable[[int], int]) -> float:
 
 
 def callgrind(
-    folder: Path, command: list[str], standard_input: str = "", only_inside: str | None = None
+    folder: Path,
+    command: list[str],
+    standard_input: str = "",
+    only_inside: str | None = None,
+    variables: dict[str, str] | None = None,
 ) -> str:
     """Runs a command under callgrind; returns what it wrote.
 
     Args:
-        only_inside: A function: only what runs between its entry and its exit counts.
+        only_inside: A function: only what its thread runs between its entry and its exit counts.
+        variables: More variables of the command's environment.
     """
     output = folder / "callgrind.out"
     flags = ["--tool=callgrind", "--compress-strings=no", f"--callgrind-out-file={output}"]
@@ -115,7 +154,12 @@ def callgrind(
     subprocess.run(
         ["valgrind", "--quiet", *flags, *command],
         cwd=folder,
-        env={**os.environ, "MAREY_LIB": str(LIBRARY), "PYTHONHASHSEED": "0"},
+        env={
+            **os.environ,
+            "MAREY_LIB": str(LIBRARY),
+            "PYTHONHASHSEED": "0",
+            **(variables or {}),
+        },
         input=standard_input,
         text=True,
         stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Kernels of coroutines, of threads that run with a context, and of notebooks: below the scopes of their task."""
+"""Kernels of coroutines, of threads with a context, and of notebooks: below their task's scopes."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_threads_that_are_given_the_context_launch_in_its_scopes() -> None:
 
 
 def test_a_task_with_variables_of_its_own_is_in_the_scope_that_it_began_in() -> None:
-    """Its context is another map, of many nodes, in which the scope is looked up without the GIL."""
+    """Its context is a map of many nodes, in which the scope is found without the GIL."""
     run_tasks(
         """
         variables = [contextvars.ContextVar(f"v{number}") for number in range(500)]
@@ -174,7 +174,7 @@ def test_a_task_with_variables_of_its_own_is_in_the_scope_that_it_began_in() -> 
 
 
 def test_cells_of_a_notebook() -> None:
-    """ipykernel runs each cell in a task of one loop that runs for ever, with a context that stays."""
+    """ipykernel runs each cell in a task of one loop, with a context that stays."""
     run_tasks(
         """
         loop = asyncio.new_event_loop()

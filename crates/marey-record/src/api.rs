@@ -144,7 +144,7 @@ pub fn exit_operator(name: u32) -> u64 {
 pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        event_in_task(|local, task| {
+        event_in_task(move |local, task| {
             local.launch_enter(correlation, call, kind, leaf, task);
         });
     }
@@ -163,7 +163,7 @@ pub fn launch_exit(correlation: u32, has_launched: bool) {
 pub fn call_enter(interface: Interface, correlation: u32, call: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        event_in_task(|local, task| {
+        event_in_task(move |local, task| {
             local.call_enter(interface, correlation, call, leaf, task);
         });
     }
@@ -329,13 +329,19 @@ pub fn set_task_provider(provider: TaskProvider) {
 
 /// Runs an event in the innermost scope of the task that the calling thread runs, if it runs one.
 #[inline(always)]
-fn event_in_task(mut run: impl FnMut(&mut local::Local, Option<&Detached>)) {
+fn event_in_task(run: impl Fn(&mut local::Local, Option<&Detached>)) {
     let provider = TASK_PROVIDER.load(Ordering::Acquire);
     if provider.is_null() {
         local::event(|local| run(local, None));
     } else {
-        ask_task_provider(provider, &mut |task| local::event(|local| run(local, task)));
+        event_in_asked_task(provider, run);
     }
+}
+
+/// The same where there may be one. Takes what it runs along, so that this need not lie in memory elsewhere.
+#[inline(never)]
+fn event_in_asked_task(provider: *mut (), run: impl Fn(&mut local::Local, Option<&Detached>)) {
+    ask_task_provider(provider, &mut |task| local::event(|local| run(local, task)));
 }
 
 #[inline(never)]

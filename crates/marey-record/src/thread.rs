@@ -135,6 +135,25 @@ impl Frame {
         self.id.store(frame.id, Ordering::Relaxed);
     }
 
+    /// The kind in the low byte, flags above.
+    #[inline(always)]
+    pub(crate) fn kind_flags(&self) -> u32 {
+        (self.name_kind.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// The nodes in the shadow tree and in the Python tree.
+    #[inline(always)]
+    pub(crate) fn nodes(&self) -> (u32, u32) {
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        (nodes as u32, (nodes >> 32) as u32)
+    }
+
+    /// Sessions that saw the entry.
+    #[inline(always)]
+    pub(crate) fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
     /// Adds to the time of the completed children.
     #[inline(always)]
     pub(crate) fn add_child_nanos(&self, nanos: u64) {

@@ -7,20 +7,39 @@ const MAX_BYTES: usize = 10;
 
 /// Appends a number.
 #[inline]
-pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
     if number < 0x80 {
         out.push(number as u8);
         return;
     }
-    let mut bytes = [0; MAX_BYTES];
-    let mut len = 0;
-    while number >= 0x80 {
-        bytes[len] = number as u8 | 0x80;
-        number >>= 7;
-        len += 1;
+    put_long(out, number);
+}
+
+/// Appends a number of two bytes or more.
+fn put_long(out: &mut Vec<u8>, mut number: u64) {
+    const MORE: u64 = 0x8080_8080_8080_8080;
+    let len = (number.ilog2() / 7 + 1) as usize;
+    if len <= size_of::<u64>() {
+        // All bytes at once: sevens of bits are moved apart, by halves, and the last byte says that it is.
+        let word = spread(number) | MORE >> (64 - 8 * (len - 1));
+        let end = out.len() + len;
+        out.extend_from_slice(&word.to_le_bytes());
+        out.truncate(end);
+        return;
     }
-    bytes[len] = number as u8;
-    out.extend_from_slice(&bytes[..=len]);
+    for _ in 1..len {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The 56 low bits of a number, seven to a byte.
+#[inline(always)]
+const fn spread(number: u64) -> u64 {
+    let halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let quarters = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
 }
 
 /// Appends a number that may be negative.

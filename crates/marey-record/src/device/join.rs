@@ -6,7 +6,8 @@
 //! it has not, the table grows, up to a limit: what comes of a launch that had to go then is counted as
 //! an activity without one.
 
-use super::launches::{Launch, LaunchKind};
+use super::launches::{IS_OVER, KIND_BITS, Launch, LaunchKind};
+use crate::ring::Record;
 use std::collections::{HashMap, HashSet};
 
 /// A launch, and the thread that it was logged by.
@@ -15,22 +16,65 @@ pub(super) struct Launched {
     pub(super) launch: Launch,
     /// Number of the thread among those of the decoder.
     pub(super) thread: u32,
-    /// Whether something that it launched has been seen.
-    pub(super) is_seen: bool,
 }
 
-impl Launched {
-    /// Whether something may still come of it, when this is the newest number.
-    fn is_needed(&self, newest: u32) -> bool {
-        let age = newest.wrapping_sub(self.launch.correlation);
-        let is_graph = self.launch.kind == LaunchKind::Graph;
-        !self.is_seen || is_graph && !self.launch.is_over && age < GRAPH_AGE
+/// What a place of the table holds: the record of a launch, with the flags below beside the launch's own,
+/// and its thread above them. Zeros are none, so a new table is resident only where it was written to.
+#[derive(Clone, Copy, Debug)]
+struct Place(Record);
+
+/// Something that the launch has launched was seen.
+const IS_SEEN: u64 = 1 << 8;
+/// The place is taken.
+const IS_TAKEN: u64 = 1 << 9;
+const THREAD_SHIFT: u32 = u32::BITS;
+
+impl Place {
+    #[inline(always)]
+    fn of(record: Record, thread: u32) -> Self {
+        let [numbers, nodes, sessions, flags] = record;
+        let is_silent = flags & KIND_BITS == LaunchKind::Silent.flags();
+        let seen = if is_silent || flags & IS_OVER != 0 { IS_SEEN } else { 0 };
+        Self([
+            numbers,
+            nodes,
+            sessions,
+            flags | seen | IS_TAKEN | u64::from(thread) << THREAD_SHIFT,
+        ])
     }
-}
 
-/// Whether something is to come of a launch.
-fn is_awaited(launch: &Launch) -> bool {
-    !launch.is_over && launch.kind != LaunchKind::Silent
+    #[inline(always)]
+    fn correlation(&self) -> u32 {
+        self.0[0] as u32
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> u32 {
+        (self.0[0] >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn thread(&self) -> u32 {
+        (self.0[3] >> THREAD_SHIFT) as u32
+    }
+
+    #[inline(always)]
+    fn is_taken(&self) -> bool {
+        self.0[3] & IS_TAKEN != 0
+    }
+
+    /// Whether a launch is there of which nothing was seen.
+    #[inline(always)]
+    fn is_waiting(&self) -> bool {
+        self.0[3] & (IS_TAKEN | IS_SEEN) == IS_TAKEN
+    }
+
+    /// Whether something may still come of it, when this is the newest number.
+    #[inline(always)]
+    fn is_needed(&self, newest: u32) -> bool {
+        let is_open_graph = self.0[3] & (KIND_BITS | IS_OVER) == LaunchKind::Graph.flags();
+        self.is_waiting() || is_open_graph && newest.wrapping_sub(self.correlation()) < GRAPH_AGE
+    }
 }
 
 /// A graph's kernels come within so many launches of its own.
@@ -39,14 +83,14 @@ const GRAPH_AGE: u32 = MOST as u32;
 /// The launches that are waiting for what they launched.
 #[derive(Debug)]
 pub(super) struct Join {
-    places: Vec<Option<Launched>>,
+    places: Vec<Record>,
     most: usize,
     /// How many launches of each mark have not been seen; the newest mark last, and few of them.
     waiting: Vec<(u32, u64)>,
 }
 
-/// The first table, and the largest: 3 MB and 48 MB.
-const FIRST: usize = 1 << 16;
+/// The first table, and the largest: 512 KB, which stay in a cache, and 32 MB.
+const FIRST: usize = 1 << 14;
 const MOST: usize = 1 << 20;
 
 impl Default for Join {
@@ -58,29 +102,38 @@ impl Default for Join {
 impl Join {
     /// A launch was logged. A number that comes again is another launch's.
     #[inline]
-    pub(super) fn add(&mut self, launch: Launch, thread: u32) {
-        let launched = Launched { launch, thread, is_seen: !is_awaited(&launch) };
-        while self.waits_elsewhere(launch.correlation) && self.places.len() < self.most {
-            self.grow(launch.correlation);
+    pub(super) fn add(&mut self, record: Record, thread: u32) {
+        let new = Place::of(record, thread);
+        let correlation = new.correlation();
+        while self.waits_elsewhere(correlation) && self.places.len() < self.most {
+            self.grow(correlation);
         }
-        let at = self.place(launch.correlation);
-        if let Some(place) = self.places.get_mut(at) {
-            let before = place.replace(launched);
-            if !launched.is_seen {
-                self.wait(launch.mark);
-            }
-            if let Some(before) = before.filter(|before| !before.is_seen) {
-                self.seen(before.launch.mark);
-            }
+        let at = self.at(correlation);
+        let Some(place) = self.places.get_mut(at) else { return };
+        let before = Place(std::mem::replace(place, new.0));
+        if new.is_waiting() {
+            self.wait(new.mark());
+        }
+        if before.is_waiting() {
+            self.seen(before.mark());
         }
     }
 
     #[inline]
     fn wait(&mut self, mark: u32) {
+        match self.waiting.last_mut() {
+            Some((newest, count)) if *newest == mark => *count += 1,
+            _ => self.wait_with_another(mark),
+        }
+    }
+
+    /// A thread may be late with a mark.
+    #[cold]
+    fn wait_with_another(&mut self, mark: u32) {
         if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == mark) {
             *count += 1;
         } else {
-            // A thread may be late with a mark; those that nobody waits for need no place.
+            // Those that nobody waits for need no place.
             self.waiting.retain(|&(_, count)| count > 0);
             self.waiting.push((mark, 1));
         }
@@ -103,69 +156,75 @@ impl Join {
     /// record.
     pub(super) fn forget_waiting_before(&mut self, mark: u32) -> u64 {
         self.waiting.retain(|&(of, _)| of >= mark);
-        let older = self.places.iter_mut().flatten().filter(|it| it.launch.mark < mark);
-        older
-            .map(|launched| {
-                let was_seen = std::mem::replace(&mut launched.is_seen, true);
-                u64::from(!was_seen && launched.launch.kind == LaunchKind::Kernel)
-            })
-            .sum()
+        let mut kernels = 0;
+        for record in &mut self.places {
+            let place = Place(*record);
+            if place.is_taken() && place.mark() < mark {
+                let is_kernel = record[3] & KIND_BITS == LaunchKind::Kernel.flags();
+                kernels += u64::from(is_kernel && place.is_waiting());
+                record[3] |= IS_SEEN;
+            }
+        }
+        kernels
     }
 
     /// The threads that launched what has not been seen.
     pub(super) fn awaited_threads(&self) -> HashSet<u32> {
-        let unseen = self.places.iter().flatten().filter(|launched| !launched.is_seen);
-        unseen.map(|launched| launched.thread).collect()
+        let launches = self.places.iter().copied().map(Place);
+        launches.filter(Place::is_waiting).map(|place| place.thread()).collect()
     }
 
     /// Forgets what these threads launched, all of which has been seen: what else comes of it has no launch.
     pub(super) fn forget_threads(&mut self, gone: &HashMap<u32, u64>) {
-        for place in &mut self.places {
-            place.take_if(|launched| gone.contains_key(&launched.thread));
+        for record in &mut self.places {
+            let place = Place(*record);
+            if place.is_taken() && gone.contains_key(&place.thread()) {
+                *record = Record::default();
+            }
         }
     }
 
     /// The launch with this number. A graph's launches many kernels, so it stays.
     #[inline]
     pub(super) fn find(&mut self, correlation: u32) -> Option<Launched> {
-        let at = self.place(correlation);
-        let found = self.places.get_mut(at)?.as_mut()?;
-        if found.launch.correlation != correlation {
+        let at = self.at(correlation);
+        let record = self.places.get_mut(at)?;
+        let found = Place(*record);
+        if !found.is_taken() || found.correlation() != correlation {
             return None;
         }
-        let is_first = !std::mem::replace(&mut found.is_seen, true);
-        let found = *found;
-        if is_first {
-            self.seen(found.launch.mark);
+        record[3] |= IS_SEEN;
+        if found.is_waiting() {
+            self.seen(found.mark());
         }
-        Some(found)
+        Some(Launched { launch: Launch::of(found.0), thread: found.thread() })
     }
 
     /// Whether the place of this number is another launch's that is still waiting, or missing.
+    #[inline]
     fn waits_elsewhere(&self, correlation: u32) -> bool {
-        match self.places.get(self.place(correlation)) {
-            Some(Some(there)) => {
-                there.is_needed(correlation) && there.launch.correlation != correlation
+        match self.places.get(self.at(correlation)) {
+            Some(&record) => {
+                let there = Place(record);
+                there.is_needed(correlation) && there.correlation() != correlation
             }
-            Some(None) => false,
             None => true,
         }
     }
 
     #[inline(always)]
-    fn place(&self, correlation: u32) -> usize {
+    fn at(&self, correlation: u32) -> usize {
         correlation as usize & self.places.len().wrapping_sub(1)
     }
 
     #[cold]
     fn grow(&mut self, correlation: u32) {
         let len = (2 * self.places.len()).max(FIRST.min(self.most));
-        let old = std::mem::replace(&mut self.places, vec![None; len]);
-        for launched in old.into_iter().flatten().filter(|launched| launched.is_needed(correlation))
-        {
-            let at = self.place(launched.launch.correlation);
-            if let Some(place) = self.places.get_mut(at) {
-                *place = Some(launched);
+        let old = std::mem::replace(&mut self.places, vec![Record::default(); len]);
+        for place in old.into_iter().map(Place).filter(|place| place.is_needed(correlation)) {
+            let at = self.at(place.correlation());
+            if let Some(free) = self.places.get_mut(at) {
+                *free = place.0;
             }
         }
     }
@@ -175,8 +234,8 @@ impl Join {
 mod tests {
     use super::*;
 
-    fn launch(correlation: u32, mark: u32) -> Launch {
-        Launch {
+    fn launch(correlation: u32, mark: u32) -> Record {
+        let launch = Launch {
             correlation,
             mark,
             shadow_node: 0,
@@ -185,7 +244,8 @@ mod tests {
             is_named: false,
             is_over: false,
             kind: LaunchKind::Kernel,
-        }
+        };
+        launch.record()
     }
 
     #[test]

@@ -48,7 +48,19 @@ pub enum LaunchKind {
 
 impl LaunchKind {
     const ALL: [Self; 4] = [Self::Kernel, Self::Memory, Self::Graph, Self::Silent];
+
+    /// Returns the kind as it stands in the flags of a launch's record.
+    #[inline(always)]
+    pub(super) const fn flags(self) -> u64 {
+        (self as u64) << KIND_SHIFT
+    }
 }
+
+// The flags of a launch's record.
+const IS_NAMED: u64 = 1;
+pub(super) const IS_OVER: u64 = 2;
+const KIND_SHIFT: u32 = 2;
+pub(super) const KIND_BITS: u64 = 3 << KIND_SHIFT;
 
 impl Launches {
     pub(crate) fn new() -> Self {
@@ -69,9 +81,9 @@ impl Launches {
         }
     }
 
-    /// Takes what is there, oldest first.
-    pub(super) fn take(&self, mut each: impl FnMut(Launch)) {
-        self.0.drain(|record| each(Launch::of(record)));
+    /// Takes the records of what is there, oldest first.
+    pub(super) fn take(&self, each: impl FnMut(Record)) {
+        self.0.drain(each);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -81,26 +93,28 @@ impl Launches {
 
 impl Launch {
     #[inline(always)]
-    fn record(&self) -> Record {
+    pub(super) fn record(&self) -> Record {
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         [
             pair(self.correlation, self.mark),
             pair(self.shadow_node, self.python_node),
             self.sessions,
-            u64::from(self.is_named) | u64::from(self.is_over) << 1 | (self.kind as u64) << 2,
+            flag(self.is_named, IS_NAMED) | flag(self.is_over, IS_OVER) | self.kind.flags(),
         ]
     }
 
-    fn of([numbers, nodes, sessions, flags]: Record) -> Self {
+    #[inline(always)]
+    pub(super) fn of([numbers, nodes, sessions, flags]: Record) -> Self {
         Self {
             correlation: numbers as u32,
             mark: (numbers >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
             sessions,
-            is_named: flags & 1 != 0,
-            is_over: flags & 2 != 0,
-            kind: LaunchKind::ALL[(flags >> 2 & 3) as usize],
+            is_named: flags & IS_NAMED != 0,
+            is_over: flags & IS_OVER != 0,
+            kind: LaunchKind::ALL[((flags & KIND_BITS) >> KIND_SHIFT) as usize],
         }
     }
 }
@@ -126,7 +140,7 @@ mod tests {
         launches.push(&launch);
         launches.push(&other);
         let mut taken = Vec::new();
-        launches.take(|launch| taken.push(launch));
+        launches.take(|record| taken.push(Launch::of(record)));
         assert_eq!(taken, [launch, other]);
         assert!(launches.is_empty());
     }

@@ -129,7 +129,7 @@ impl Devices {
         let launches = tree.launches().filter(|launches| is_of_now && !launches.is_empty());
         let Some(launches) = launches else { return };
         let thread = self.threads.number(tree);
-        launches.take(|launch| self.join.add(launch, thread));
+        launches.take(|record| self.join.add(record, thread));
     }
 
     fn session(&self, slot: u32) -> Option<&SessionDevices> {

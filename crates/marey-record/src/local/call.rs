@@ -52,12 +52,11 @@ impl Local {
         if traces == 0 {
             return;
         }
-        let above = match self.calling_runtime(correlation) {
-            Some(place) => place,
-            None => {
-                let above = self.innermost_place(task).below_frame(python_leaf);
-                self.below_state(above, active, python)
-            }
+        let above = if let Some(place) = self.calling_runtime(correlation) {
+            place
+        } else {
+            let above = self.innermost_place(task).below_frame(python_leaf);
+            self.below_state(above, active, python)
         };
         let place = self.below(above, name, NodeKind::Runtime, traces, traces & python);
         let start_ticks = clock::ticks();

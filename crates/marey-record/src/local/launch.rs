@@ -1,6 +1,6 @@
 //! Launches: where the thread is when it hands work to a device.
 
-use super::stack::place_of;
+use super::task::place_of;
 use super::{LAUNCHES, Local, Place, ROOTS};
 use crate::clock;
 use crate::control::CONTROL;
@@ -10,7 +10,7 @@ use marey_model::context::NodeKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The launch that a thread is in.
+/// The launch that a thread is in; without a number it is in none, and the rest means nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launching {
     correlation: u32,
@@ -49,15 +49,11 @@ impl Local {
         task: Option<&Detached>,
     ) {
         let (active, python) = CONTROL.recording();
-        let operator =
-            self.top().filter(|top| top.kind_flags & LAUNCHES != 0 && active & !top.sessions == 0);
-        let place = match &operator {
-            Some(top) => place_of(top),
-            None => {
-                let above = self.innermost_place(task).below_frame(python_leaf);
-                self.below_state(above, active, python)
-            }
-        };
+        let operator = self.naming_operator(active);
+        let place = operator.unwrap_or_else(|| {
+            let above = self.innermost_place(task).below_frame(python_leaf);
+            self.below_state(above, active, python)
+        });
         let launch = Launch {
             correlation,
             mark: CONTROL.mark.load(Ordering::Relaxed) as u32,
@@ -72,31 +68,42 @@ impl Local {
             launches.push(&launch);
         }
         let traces = active & CONTROL.trace.load(Ordering::Relaxed);
-        self.launching =
-            Launching { correlation, place, is_named: launch.is_named, ..Launching::NONE };
+        let launching = &mut self.launching;
+        launching.correlation = correlation;
+        launching.place = place;
+        launching.is_named = operator.is_some();
+        launching.is_captured = false;
+        launching.traces = traces;
         if traces != 0 {
             let above = self.calling_runtime(correlation).unwrap_or(place);
-            let call = self.below(above, call, NodeKind::Runtime, traces, traces & python);
-            let start_ticks = clock::ticks();
-            self.launching = Launching { call, traces, start_ticks, ..self.launching };
+            self.launching.call =
+                self.below(above, call, NodeKind::Runtime, traces, traces & python);
+            self.launching.start_ticks = clock::ticks();
         }
+    }
+
+    /// The place of the operator that what is launched now bears the name of, if the thread is directly in
+    /// one that all sessions see.
+    #[inline(always)]
+    fn naming_operator(&self, active: u64) -> Option<Place> {
+        let top = self.tree.frames.get(self.depth.checked_sub(1)?)?;
+        let names = top.kind_flags() & LAUNCHES != 0 && active & !top.sessions() == 0;
+        names.then(|| place_of(top))
     }
 
     /// The call has returned, and did not fail if `has_launched`.
     #[inline]
     pub(crate) fn launch_exit(&mut self, correlation: u32, has_launched: bool) {
-        let launching = std::mem::replace(&mut self.launching, Launching::NONE);
-        if launching.correlation != correlation {
+        if std::mem::take(&mut self.launching.correlation) != correlation {
             return;
         }
-        if !has_launched || launching.is_captured {
+        if !has_launched || self.launching.is_captured {
             self.call_off(correlation);
         }
-        if launching.traces == 0 {
-            return;
+        let Launching { call, traces, start_ticks, .. } = self.launching;
+        if traces != 0 {
+            self.log_call(call, traces, start_ticks, correlation);
         }
-        let Launching { call, traces, start_ticks, .. } = launching;
-        self.log_call(call, traces, start_ticks, correlation);
     }
 
     /// Nothing will come of a launch.

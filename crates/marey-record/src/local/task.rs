@@ -3,9 +3,9 @@
 //! A task's scopes do not lie on the thread's stack: see [`crate::detached`]. A launch asks which of them
 //! is the innermost one, and belongs there unless the thread has entered a scope of its own since.
 
-use super::stack::place_of;
-use super::{Local, Place, ROOTS, STEP};
+use super::{Local, Place, ROOTS, STEP, stack};
 use crate::detached::Detached;
+use crate::thread::Frame;
 use crate::tree::SHADOW_ROOT;
 
 /// The path, in the tree of this thread, of another thread's scope: the one that was asked for last.
@@ -24,18 +24,17 @@ impl Local {
     /// or that of its own stack.
     #[inline]
     pub(super) fn innermost_place(&mut self, task: Option<&Detached>) -> Place {
-        match task.and_then(Detached::in_force) {
-            Some(task) => self.place_of_task(task),
-            None => {
-                if self.tree.task.node() != SHADOW_ROOT {
-                    self.stand_in_task(SHADOW_ROOT);
-                }
-                if self.depth == self.inherited && self.follows_main {
-                    self.inherit();
-                }
-                self.place()
-            }
+        if let Some(task) = task.and_then(Detached::in_force) {
+            return self.place_of_task(task);
         }
+        if self.tree.task.node() != SHADOW_ROOT {
+            self.stand_in_task(SHADOW_ROOT);
+        }
+        if self.depth == self.inherited && self.follows_main {
+            self.inherit();
+        }
+        let top = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at));
+        top.map_or(ROOTS, place_of)
     }
 
     fn place_of_task(&mut self, task: &Detached) -> Place {
@@ -44,7 +43,7 @@ impl Local {
             && top.kind_flags & STEP == 0
             && top.start_ticks > task.start_ticks()
         {
-            return place_of(&top);
+            return stack::place_of(&top);
         }
         let place = task.place_in(self);
         self.stand_in_task(place.shadow);
@@ -69,4 +68,11 @@ impl Local {
         }
         self.foreign.place
     }
+}
+
+/// A frame's place, without the rest of it.
+#[inline(always)]
+pub(super) fn place_of(frame: &Frame) -> Place {
+    let (shadow, python) = frame.nodes();
+    Place { shadow, python }
 }
