@@ -194,10 +194,11 @@ impl<'a> Info<'a> {
         let recording_nanos = sum(|(cost, _)| cost.recording_nanos as f64);
         let recorded_nanos = sum(|(_, nanos)| *nanos as f64);
         let longest_nanos = costs.clone().map(|(_, nanos)| nanos).max().unwrap_or(0) as f64;
+        let most_nanos = self.threads.max(1) as f64 * longest_nanos;
         let scope_nanos = sum(|(cost, _)| cost.scope_nanos) / processes as f64;
         let estimate = format!("{} a scope, {} in all", Nanos(scope_nanos), Nanos(recording_nanos));
         let estimate = match 100.0 * recording_nanos / recorded_nanos {
-            _ if recording_nanos > self.threads.max(1) as f64 * longest_nanos => {
+            _ if 0.0 < most_nanos && most_nanos < recording_nanos => {
                 format!("not known (the estimate, {estimate}, is more than its threads ran)")
             }
             percent if percent.is_finite() => {
