@@ -206,7 +206,9 @@ mod tests {
         let bytes: usize = held.iter().map(|buffer| size_of_val(&**buffer)).sum();
         assert!(bytes <= pool_bytes() && pool_bytes() - bytes < SMALL_BYTES, "{bytes}");
         assert_eq!(held.len(), pool_bytes() / 2 / LARGE_BYTES + pool_bytes() / 2 / SMALL_BYTES);
-        held.iter_mut().for_each(|buffer| buffer.fill(7));
+        for buffer in &mut held {
+            buffer.fill(7);
+        }
         held.drain(..).for_each(give_back);
         assert_eq!(buffers().used_bytes, 0);
         // Large ones again, as long as there are few.
