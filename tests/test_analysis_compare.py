@@ -207,8 +207,8 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
 
 @pytest.mark.parametrize("category", ["user_annotation", "Operator"])
 def test_names_that_end_in_the_number_of_their_step_are_one(category: str, tmp_path: Path) -> None:
-    # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in all
-    # steps, and so it is a name.
+    # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in
+    # all steps, and so it is a name.
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()

@@ -252,7 +252,7 @@ def test_hta_puts_kernels_into_other_classes() -> None:
 
 @pytest.mark.parametrize("category", ["kernel", "mtia_ccp_events", "npu_task"])
 def test_work_counts_whatever_a_maker_calls_it(category: str, tmp_path: Path) -> None:
-    # Meta's MTIA has a word of its own for what it runs, and `npu_task` is a word that nobody knows:
+    # Meta's MTIA has a word of its own for what it runs, and `npu_task` is one that nobody knows:
     # HTA goes by the stream alone, and so it counts.
     events = [
         on_host("aten::mm", 0, 10),

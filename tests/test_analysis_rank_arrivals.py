@@ -59,20 +59,22 @@ def test_a_rank_arrives_when_it_leaves_the_last_span_inside(tmp_path: Path) -> N
 
 def test_who_does_not_wait_ends_apart(tmp_path: Path) -> None:
     # Each rank goes its own way: the late one ends late, too.
-    late = [
-        [step(number, STEP * number + at, 600), on_host("work", STEP * number + at, 500)]
-        for at in (0, 3000)
-        for number in range(3)
-    ]
-    alone = [sum(late[:3], []), sum(late[3:], [])]
-    assert rows(made(tmp_path, *alone), VIEW) == []
+    traces: list[list[Event]] = [[], []]
+    for events, late in zip(traces, (0, 3000), strict=True):
+        for number in range(3):
+            start = STEP * number + late
+            events += [step(number, start, 600), on_host("work", start, 500)]
+    assert rows(made(tmp_path, *traces), VIEW) == []
 
 
 def test_steps_tell_which_spans_are_the_same(tmp_path: Path) -> None:
     # The recording of rank 0 lacks the first step: what others did then is matched with nothing.
     traces = job((0, 3000), (0, 3000), (0, 3000))
     traces[0] = [event for event in traces[0] if event["ts"] >= STEP]
-    found = {row["rank"]: (row["count"], row["delay_nanos"]) for row in rows(made(tmp_path, *traces), VIEW)}
+    found = {
+        row["rank"]: (row["count"], row["delay_nanos"])
+        for row in rows(made(tmp_path, *traces), VIEW)
+    }
     assert found == {0: (2, 0), 1: (2, 6_000_000)}
 
 

@@ -168,9 +168,11 @@ def test_groups_that_nothing_tells_apart_are_counted_and_not_matched(tmp_path: P
         row["rank"]: (row["count"], row["ambiguous_count"], row["delay_nanos"], row["wait_nanos"])
         for row in ours
     }
-    assert counts == {rank: (0, 1, 0, 0) for rank in range(4)}
+    assert counts == dict.fromkeys(range(4), (0, 1, 0, 0))
     assert {row["last_percent"] for row in ours} == {None}
-    [(lost,)] = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ambiguous_collectives'").rows()
+    [(lost,)] = run.sql(
+        "SELECT sum(count) FROM losses WHERE cause = 'ambiguous_collectives'"
+    ).rows()
     assert lost == 4
 
 

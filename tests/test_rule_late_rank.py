@@ -91,8 +91,8 @@ def test_the_rank_that_comes_late_is_named_and_not_those_that_wait(trained: Path
     assert row["path"] == "step/backward"
     assert row["longer_name"] == "no span"
     assert row["longer_nanos"] == pytest.approx(60e6, rel=0.5)
-    # `backward` does next to nothing but wait. On a busy machine a few of its ends are too far apart
-    # to say so, and count as work; without that, it would be 80 % of the step.
+    # `backward` does next to nothing but wait. On a busy machine a few of its ends are too far
+    # apart to say so, and count as work; else it would be 80 % of the step.
     for other in found(run, "hot_operation"):
         assert other["subject"] != "backward" or other["impact_percent"] < 40
     assert run.findings().rows()[0][1] == RULE
@@ -111,8 +111,8 @@ def test_where_nobody_is_late_nothing_is_said(trained: Path) -> None:
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    # Rank 1 is last in 6 of 8, each time by 3 ms, and rank 2 in the others, by 1 ms. By chance it would
-    # be in 2, give or take 1.22.
+    # Rank 1 is last in 6 of 8, each time by 3 ms, and rank 2 in the others, by 1 ms. By chance it
+    # would be in 2, give or take 1.22.
     run = made(tmp_path, *job(*[(0, 3000, 0, 0)] * 6, *[(0, 0, 1000, 0)] * 2))
     [row] = found(run, RULE)
     assert (row["subject"], row["count"], row["last_count"]) == ("rank 1", 8, 6)

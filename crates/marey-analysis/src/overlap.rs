@@ -103,13 +103,13 @@ pub(crate) fn note(findings: &mut [Finding]) {
 
 fn of(one: &Finding, all: &[Finding]) -> Vec<Overlap> {
     let overlapping = all.iter().enumerate().filter(|(_, other)| overlap(one, other));
-    let overlap = |(at, other): (usize, &Finding)| Overlap {
+    let noted = |(at, other): (usize, &Finding)| Overlap {
         finding: at,
         rule: other.rule,
         subject: other.subject.clone(),
         nanos: one.impact_nanos.min(other.impact_nanos),
     };
-    overlapping.map(overlap).filter(|overlap| overlap.nanos > 0.0).collect()
+    overlapping.map(noted).filter(|overlap| overlap.nanos > 0.0).collect()
 }
 
 fn overlap(one: &Finding, other: &Finding) -> bool {

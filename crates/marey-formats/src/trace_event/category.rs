@@ -40,8 +40,9 @@ impl Category {
             | "privateuse1_runtime" | "privateuse1_driver" // NPUs and others outside of PyTorch
             | "mlu_runtime" // Cambricon
             | "gcu_runtime" | "gcu_driver" // Enflame
+            | "Runtime" // Kineto of 2021
             | "glow_runtime" => Self::Host(NodeKind::Runtime),
-            "kernel" => Self::MaybeDevice(ActivityKind::Kernel),
+            "kernel" | "Kernel" => Self::MaybeDevice(ActivityKind::Kernel),
             "mtia_ccp_events" => Self::Device(ActivityKind::Kernel),
             "gpu_memcpy" | "mlu_memcpy" | "GCU_MEMCPY" => Self::Device(ActivityKind::Memcpy),
             "gpu_memset" | "mlu_memset" | "GCU_MEMSET" => Self::Device(ActivityKind::Memset),
@@ -57,8 +58,6 @@ impl Category {
             "ac2g" | "async" | "async_cpu_to_gpu" | "async_gpu" => Self::Launch,
             // Kineto of 2021, which had no word for annotations.
             "Operator" => Self::Annotation(NodeKind::Operator),
-            "Runtime" => Self::Host(NodeKind::Runtime),
-            "Kernel" => Self::MaybeDevice(ActivityKind::Kernel),
             "Memcpy" => Self::MaybeDevice(ActivityKind::Memcpy),
             "Memset" => Self::MaybeDevice(ActivityKind::Memset),
             // Kineto's, Proton's and marey's own words for what is on a thread.
