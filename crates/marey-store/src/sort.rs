@@ -41,25 +41,35 @@ const READ_BYTES: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     folder: Arc<Path>,
-    file: Arc<Mutex<Option<(Arc<File>, u64)>>>,
+    shared: Arc<Mutex<Option<Shared>>>,
+}
+
+/// A file, of which the bytes before the end are taken.
+#[derive(Debug)]
+struct Shared {
+    file: Arc<File>,
+    end: u64,
 }
 
 impl Room {
     /// Room in a folder.
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.into(), file: Arc::default() }
+        Self { folder: folder.into(), shared: Arc::default() }
     }
 
     /// Takes so many bytes of the file; returns it, and where they begin.
     fn take(&self, len_bytes: u64) -> io::Result<(Arc<File>, u64)> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, end) = match &mut *file {
-            Some(file) => file,
-            none => none.insert((Arc::new(tempfile::tempfile_in(&self.folder)?), 0)),
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = match &mut *shared {
+            Some(shared) => shared,
+            none => {
+                let file = Arc::new(tempfile::tempfile_in(&self.folder)?);
+                none.insert(Shared { file, end: 0 })
+            }
         };
-        let start = *end;
-        *end += len_bytes;
-        Ok((Arc::clone(file), start))
+        let start = shared.end;
+        shared.end += len_bytes;
+        Ok((Arc::clone(&shared.file), start))
     }
 
     fn error(&self, source: io::Error) -> StoreError {
