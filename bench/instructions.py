@@ -119,7 +119,7 @@ def measure(folder: Path) -> dict[str, float]:
             folders = [str(PACKAGE.parent), str(TESTS)]
             script = LAUNCHES.format(folders=folders, data=data, count=count)
             command = [sys.executable, "-I", "-c", script]
-            profile = callgrind(folder, command, "", "replay_launch_many", variables)
+            profile = callgrind(folder, command, "", "replay_launch", variables)
             return in_marey(profile)
 
         return per_item(run)
