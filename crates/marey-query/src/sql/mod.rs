@@ -15,6 +15,7 @@ mod information;
 mod lookup;
 mod memory;
 mod names;
+mod paths;
 mod rule;
 mod statement;
 mod stop;
