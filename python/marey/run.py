@@ -56,7 +56,8 @@ def open(
         path: The folder ``NAME.marey``, a file that `marey pack` made of one, or a file of another
             format, compressed or not: what it is, its content says. Or a pipe that such a file
             comes by.
-        memory_limit: Bytes that a query may need, and an answer hold; 2 GiB if not given.
+        memory_limit: Bytes that a query may need, and an answer hold; if not given, what
+            ``MAREY_MEMORY_LIMIT`` says, else 2 GiB.
         threads: Threads that answer; one a core if not given.
 
     Raises:

@@ -25,7 +25,7 @@ waits AS (
     JOIN raw.contexts AS c ON c.id = s.context_id
     JOIN step_summary AS w ON w.process_id = process_of(s.thread_id)
     LEFT JOIN copies AS d ON d.process_id = process_of(s.thread_id) AND d.correlation_id = s.correlation_id
-    WHERE c.kind = 'runtime'
+    WHERE kind(s.context_id) = 'runtime'
         AND s.start_nanos >= w.first_nanos AND s.start_nanos < w.last_nanos
         AND (
             regexp_like(name(s.name_id), '^(cuda(Device|Thread|Stream|Event)|hip(Device|Stream|Event)|cu(Ctx|Stream|Event))Synchronize')

@@ -8,17 +8,13 @@ WITH loads AS (
         s.start_nanos AS start_nanos,
         least(s.start_nanos + s.duration_nanos, w.last_nanos) AS end_nanos
     FROM raw.spans AS s
-    JOIN (
-        SELECT id
-        FROM raw.strings
-        WHERE regexp_like(text, '^enumerate\(DataLoader\)|DataLoader\w*\.__next__|dataloader\.py\(\d+\): __next__|^next\(')
-    ) AS n ON n.id = s.name_id
     JOIN step_summary AS w ON w.process_id = process_of(s.thread_id)
     LEFT JOIN (
         SELECT DISTINCT thread_id
         FROM raw.steps
     ) AS t ON t.thread_id = s.thread_id
-    WHERE (w.step_count = 0 OR t.thread_id IS NOT NULL)
+    WHERE regexp_like(name(s.name_id), '^enumerate\(DataLoader\)|DataLoader\w*\.__next__|dataloader\.py\(\d+\): __next__|^next\(')
+        AND (w.step_count = 0 OR t.thread_id IS NOT NULL)
         AND s.start_nanos >= w.first_nanos AND s.start_nanos < w.last_nanos
 ),
 -- Once for each device, or once if there is none.

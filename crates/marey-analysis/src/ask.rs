@@ -9,7 +9,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use marey_model::table::Table;
-use marey_query::sql::{Canceller, Database, SqlError};
+use marey_query::sql::{Answer, Canceller, Database, SqlError};
 use serde::Serialize;
 
 /// A run that is analysed.
@@ -27,6 +27,8 @@ pub(crate) struct Question {
     pub(crate) max_rows: Option<u64>,
     /// Without rows in any of these tables there are none in the answer.
     pub(crate) needs: &'static [&'static Table],
+    /// But there may be some if this query has one.
+    pub(crate) or_with: Option<&'static str>,
 }
 
 /// A value of an answer.
@@ -120,28 +122,90 @@ impl<'a> Questions<'a> {
         cancellers.take().into_iter().flatten().for_each(|query| query.cancel());
     }
 
-    /// The rows that answer these, several at once; in their order.
+    /// The rows that answer these, in their order; an error if one of them has no answer.
     pub(crate) fn ask_all(&self, questions: &[Question]) -> Result<Vec<Rows>, SqlError> {
-        let run = self.database.run();
-        let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
-        each(questions, |Question { sql, max_rows, needs }| {
-            if !needs.is_empty() && !needs.iter().any(has_rows) {
-                return Ok(Rows::default());
-            }
-            self.ask(sql, *max_rows)
-        })
+        self.ask_each(questions)?.into_iter().collect()
     }
 
-    /// The rows that answer a query.
-    pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
-        if self.cancellers.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+    /// The rows that answer each of these, or why there is no answer; in their order. An error if
+    /// they were stopped, or none could be answered.
+    pub(crate) fn ask_each(
+        &self,
+        questions: &[Question],
+    ) -> Result<Vec<Result<Rows, SqlError>>, SqlError> {
+        let questions: Vec<Option<&Question>> = questions
+            .iter()
+            .map(|question| self.can_have_rows(question).then_some(question))
+            .collect();
+        let answered_before = self.answered();
+        let too_large = self.share(questions.iter().flatten())?;
+        let mut answers = each(&questions, self.database.queries_at_once(), |question| {
+            let Some(question) = question else { return Ok(Rows::default()) };
+            let names = |view: &str| marey_query::sql::names(&question.sql, view);
+            match too_large.iter().find(|(view, _)| names(view)) {
+                Some(&(_, limit_bytes)) => Err(SqlError::Memory { limit_bytes }),
+                None => self.ask(&question.sql, question.max_rows),
+            }
+        });
+        if self.is_cancelled() {
             return Err(SqlError::Cancelled);
         }
-        let mut answer = self.database.query(sql, max_rows)?;
+        let failed = answers.iter().position(Result::is_err);
+        if let Some(failed) = failed.filter(|_| self.answered() == answered_before) {
+            return answers.swap_remove(failed).map(|_| Vec::new());
+        }
+        Ok(answers)
+    }
+
+    /// Has the views computed once that several questions are made of; gives those that need more
+    /// memory than this, so that nobody tries again. Any other error comes again where it matters.
+    fn share<'q>(
+        &self,
+        questions: impl Iterator<Item = &'q &'q Question>,
+    ) -> Result<Vec<(&'static str, usize)>, SqlError> {
+        let queries: Vec<&str> = questions.map(|question| &*question.sql).collect();
+        let mut too_large = Vec::new();
+        for view in self.database.shared_views(&queries)? {
+            let rows = self.start(&format!("SELECT * FROM {view}"), None);
+            let kept = rows.and_then(|rows| self.database.keep(view, rows));
+            if let Err(SqlError::Memory { limit_bytes }) = kept {
+                too_large.push((view, limit_bytes));
+            }
+        }
+        Ok(too_large)
+    }
+
+    fn can_have_rows(&self, question: &Question) -> bool {
+        let run = self.database.run();
+        let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
+        question.needs.is_empty()
+            || question.needs.iter().any(has_rows)
+            // What cannot be told is asked.
+            || question.or_with.is_some_and(|sql| {
+                !self.ask(sql, Some(1)).is_ok_and(|answer| answer.rows.is_empty())
+            })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancellers.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The answer to a query, which stops when all are stopped.
+    fn start(&self, sql: &str, max_rows: Option<u64>) -> Result<Answer, SqlError> {
+        if self.is_cancelled() {
+            return Err(SqlError::Cancelled);
+        }
+        let answer = self.database.query(sql, max_rows)?;
         match &mut *self.cancellers.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(cancellers) => cancellers.push(answer.canceller()),
             None => return Err(SqlError::Cancelled),
         }
+        Ok(answer)
+    }
+
+    /// The rows that answer a query.
+    pub(crate) fn ask(&self, sql: &str, max_rows: Option<u64>) -> Result<Rows, SqlError> {
+        let mut answer = self.start(sql, max_rows)?;
         let schema = answer.schema();
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
         let mut rows = Vec::new();
@@ -153,11 +217,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Does something for each of these, several at once; in their order.
-fn each<I: Sync, T: Send>(
-    items: &[I],
-    ask: impl Fn(&I) -> Result<T, SqlError> + Sync,
-) -> Result<Vec<T>, SqlError> {
+/// Does something for each of these, so many at once; in their order.
+fn each<I: Sync, T: Send>(items: &[I], at_once: usize, ask: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -168,9 +229,8 @@ fn each<I: Sync, T: Send>(
         }
         done
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..cores.min(items.len())).map(|_| scope.spawn(work)).collect();
+        let others: Vec<_> = (1..at_once.min(items.len())).map(|_| scope.spawn(work)).collect();
         let mut done = work();
         for other in others {
             done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -178,7 +238,7 @@ fn each<I: Sync, T: Send>(
         done
     });
     done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    done.into_iter().map(|(_, done)| done).collect()
 }
 
 fn push_rows(rows: &mut Vec<Vec<Cell>>, batch: &RecordBatch) {

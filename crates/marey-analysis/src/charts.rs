@@ -39,6 +39,7 @@ impl Charts {
             sql: sql.into(),
             max_rows: Some(max_rows),
             needs,
+            or_with: None,
         };
         [
             question(include_str!("../report/chart_steps.sql"), MAX_STEPS, &[&stored::STEPS]),
@@ -56,12 +57,15 @@ impl Charts {
         ]
     }
 
-    /// Of the answers to these.
-    pub(crate) fn of(answers: Vec<Rows>) -> Self {
-        let mut answers = answers.into_iter().map(Records);
-        let mut next = || answers.next().unwrap_or_default();
-        let (steps, devices, memory, flame) = (next(), next(), next(), next());
-        Self { steps, devices, memory, flame: flame.parents_first() }
+    /// Of the answers to these, each of which is asked for by the name of its chart.
+    pub(crate) fn of(mut next: impl FnMut(&'static str) -> Rows) -> Self {
+        let mut next = |name| Records(next(name));
+        Self {
+            steps: next("chart of steps"),
+            devices: next("chart of devices"),
+            memory: next("chart of memory"),
+            flame: next("flame graph").parents_first(),
+        }
     }
 }
 

@@ -129,9 +129,15 @@ impl Asked {
             sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
             max_rows: None,
             needs: &[&stored::STEPS],
+            or_with: None,
         };
         let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
         Self { questions: rules.chain([stepped]).collect() }
+    }
+
+    /// What the questions are called, in their order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        rules::ALL.iter().map(|rule| rule.name).chain(["steps of findings"])
     }
 
     /// What the answers to these questions say.
@@ -155,7 +161,12 @@ impl Asked {
 
 impl Rule {
     pub(crate) fn question(&self, thresholds: &Thresholds) -> Question {
-        Question { sql: self.query(thresholds).into(), max_rows: None, needs: self.needs }
+        Question {
+            sql: self.query(thresholds).into(),
+            max_rows: None,
+            needs: self.needs,
+            or_with: None,
+        }
     }
 
     fn finding(&self, sql: &str, rows: &Rows, at: usize, stepped: &HashSet<i64>) -> Finding {

@@ -36,8 +36,12 @@ const DEVICES: [(Quantity, &str, &str); 6] = [
 impl Measured {
     /// Measures a run that is called so.
     pub fn of(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
-        let question =
-            |sql: &&'static str| Question { sql: (*sql).into(), max_rows: None, needs: &[] };
+        let question = |sql: &&'static str| Question {
+            sql: (*sql).into(),
+            max_rows: None,
+            needs: &[],
+            or_with: None,
+        };
         let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
             <[Rows; 8]>::try_from(answers).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! All that there is to say about a run.
 
 use std::borrow::Cow;
+use std::vec;
 
 use marey_query::sql::SqlError;
 use serde::Serialize;
@@ -28,8 +29,10 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// What rules found, what matters most first.
     pub findings: Vec<Finding>,
-    /// The sections that have rows, or were asked for alone.
+    /// The sections that have rows, were asked for alone, or could not be had.
     pub tables: Vec<SectionRows>,
+    /// What could not be had, beside sections.
+    pub missing: Vec<Missing>,
     /// What is drawn, if that is wanted.
     pub charts: Option<Charts>,
 }
@@ -64,6 +67,17 @@ pub struct SectionRows {
     pub rows: Vec<Vec<Cell>>,
     /// Whether there were more.
     pub was_cut: bool,
+    /// Why it could not be had, if it could not; it has no rows then.
+    pub missing: Option<String>,
+}
+
+/// A part of a report that could not be had: a rule, the summary, or a chart.
+#[derive(Debug, Serialize)]
+pub struct Missing {
+    /// Name of the rule or chart; `summary` for the numbers at the top.
+    pub name: &'static str,
+    /// Why, in a sentence.
+    pub why: String,
 }
 
 /// A column, and what it means.
@@ -95,6 +109,7 @@ const SUMMARY: Question = Question {
     sql: Cow::Borrowed(include_str!("../report/summary.sql")),
     max_rows: None,
     needs: &[],
+    or_with: None,
 };
 
 /// What stands at the top of a report: the columns of the query, and what people call them.
@@ -135,16 +150,17 @@ impl Report {
         if options.has_charts {
             all.extend(Charts::questions());
         }
-        let mut answers = questions.ask_all(&all)?.into_iter();
-        let mut next = |count| answers.by_ref().take(count).collect::<Vec<Rows>>();
+        let mut answers =
+            Answers { rest: questions.ask_each(&all)?.into_iter(), missing: Vec::new() };
         let (mut findings, mut summary) = (Vec::new(), Vec::new());
         if let Some(asked) = asked {
-            findings = asked.found(&next(asked.questions.len()));
-            summary = next(1).iter().flat_map(facts).collect();
+            let rows: Vec<Rows> = asked.names().map(|name| answers.next(name)).collect();
+            findings = asked.found(&rows);
+            summary = facts(&answers.next("summary"));
         }
-        let tables = next(options.sections.len());
-        let tables = options.sections.iter().zip(tables);
-        let tables = tables.map(|(section, rows)| SectionRows::of(section, rows));
+        let tables = options.sections.iter().map(|section| answers.section(section));
+        let tables = tables.filter(|table| is_alone || !table.is_empty()).collect();
+        let charts = options.has_charts.then(|| Charts::of(|name| answers.next(name)));
         Ok(Self {
             version: VERSION,
             marey: env!("CARGO_PKG_VERSION"),
@@ -152,14 +168,48 @@ impl Report {
             summary,
             warnings,
             findings,
-            tables: tables.filter(|table| is_alone || !table.rows.is_empty()).collect(),
-            charts: options.has_charts.then(|| Charts::of(answers.collect())),
+            tables,
+            missing: answers.missing,
+            charts,
         })
     }
 
     /// The rows of a section, if it has any.
     pub fn table(&self, name: &str) -> Option<&SectionRows> {
         self.tables.iter().find(|table| table.name == name)
+    }
+}
+
+/// Answers in the order of their questions, and which of them there are not.
+struct Answers {
+    rest: vec::IntoIter<Result<Rows, SqlError>>,
+    missing: Vec<Missing>,
+}
+
+impl Answers {
+    fn next_answer(&mut self) -> Result<Rows, String> {
+        let answer = self.rest.next().unwrap_or_else(|| Ok(Rows::default()));
+        answer.map_err(|error| match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        })
+    }
+
+    /// The rows of the next answer; none if that is missing, which is noted under this name.
+    fn next(&mut self, name: &'static str) -> Rows {
+        self.next_answer().unwrap_or_else(|why| {
+            self.missing.push(Missing { name, why });
+            Rows::default()
+        })
+    }
+
+    /// The next answer as the rows of a section.
+    fn section(&mut self, section: &Section) -> SectionRows {
+        let (rows, missing) = match self.next_answer() {
+            Ok(rows) => (rows, None),
+            Err(why) => (Rows::default(), Some(why)),
+        };
+        SectionRows { missing, ..SectionRows::of(section, rows) }
     }
 }
 
@@ -186,6 +236,12 @@ impl SectionRows {
             columns: rows.columns.into_iter().map(column).collect(),
             rows: rows.rows,
             was_cut: rows.was_cut,
+            missing: None,
         }
+    }
+
+    /// Whether there is nothing to say of it.
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.missing.is_none()
     }
 }

@@ -13,13 +13,17 @@ pub struct Section {
     pub title: &'static str,
     /// What a row is, in a sentence.
     pub doc: &'static str,
-    /// Without rows in any of these tables it has none.
+    /// Without rows in any of these tables it has none, or none that say anything.
     needs: &'static [&'static Table],
     /// The query, what matters most first.
     pub sql: &'static str,
     /// The view that describes its columns.
     view: &'static str,
 }
+
+/// A context in which data is loaded, if there is one: the view `critical_path` knows it by this.
+const DATA_LOADERS: &str =
+    "SELECT id FROM raw.contexts WHERE path(id) LIKE '%enumerate(DataLoader)#%' LIMIT 1";
 
 /// All of them, in the order of a report.
 pub const ALL: &[Section] = &[
@@ -49,7 +53,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "critical_path",
-        needs: &[],
+        needs: &[&stored::GPU_ACTIVITIES],
         title: "What steps waited for",
         doc: "The time of the critical path by what it is bound by; of all steps, or of the recording.",
         sql: include_str!("../report/critical_path.sql"),
@@ -170,7 +174,9 @@ impl Section {
     /// Asks for its rows; alone, also for those that are not there, and so for its columns.
     pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
         let needs = if is_alone { &[] } else { self.needs };
-        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs }
+        // Without devices and data loaders each moment of a path is bound by the host.
+        let or_with = (self.view == "critical_path").then_some(DATA_LOADERS);
+        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, or_with }
     }
 
     /// What a column means, if the view says so.

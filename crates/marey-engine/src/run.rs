@@ -208,11 +208,8 @@ fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
 }
 
 fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> PyResult<Limits> {
-    let default = Limits::default();
-    let limits = Limits {
-        memory_bytes: memory_bytes.unwrap_or(default.memory_bytes),
-        threads: threads.unwrap_or(default.threads),
-    };
+    let limits = marey::limits(memory_bytes, threads);
+    let limits = limits.map_err(|failure| PyValueError::new_err(failure.message))?;
     match limits {
         Limits { memory_bytes: 0, .. } => Err(PyValueError::new_err("memory_limit is 0 bytes")),
         Limits { threads: 0, .. } => Err(PyValueError::new_err("threads is 0")),

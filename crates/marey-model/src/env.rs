@@ -48,11 +48,14 @@ pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
 
 /// Whether NVTX annotations of the program become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
+/// Memory that queries may use.
+pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
+
 /// NVIDIA's variable: the library that libraries with NVTX annotations report to.
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 18] = [
+pub const ALL: [EnvVar; 19] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -137,6 +140,11 @@ pub const ALL: [EnvVar; 18] = [
         name: NVTX,
         default: "1",
         doc: "`0` (or the empty value) leaves the program's NVTX annotations alone: they do not become scopes.",
+    },
+    EnvVar {
+        name: MEMORY_LIMIT,
+        default: "2GiB",
+        doc: "Memory that the queries of `marey query`, `analyze`, `compare` and `check` and of `marey.open` may use, such as `512MiB`, where neither `--memory-limit` nor `memory_limit` says. What does not fit goes into temporary files, or is refused.",
     },
     EnvVar {
         name: NVTX_INJECTION,

@@ -1,4 +1,22 @@
-WITH timed AS (
+-- The deviations' median, and for when more than half of the steps are alike (which makes that 0) their mean.
+WITH medians AS (
+    SELECT
+        process_id,
+        median(CAST(duration_nanos AS DOUBLE)) AS median_nanos
+    FROM raw.steps
+    GROUP BY process_id
+),
+spreads AS (
+    SELECT
+        m.process_id AS process_id,
+        max(m.median_nanos) AS median_nanos,
+        median(abs(s.duration_nanos - m.median_nanos)) AS median_deviation_nanos,
+        avg(abs(s.duration_nanos - m.median_nanos)) AS mean_deviation_nanos
+    FROM raw.steps AS s
+    JOIN medians AS m ON m.process_id = s.process_id
+    GROUP BY m.process_id
+),
+timed AS (
     SELECT
         number,
         start_nanos,
@@ -7,20 +25,20 @@ WITH timed AS (
             PARTITION BY process_id
             ORDER BY start_nanos, number, thread_id
         ) AS between_nanos,
-        median(CAST(duration_nanos AS DOUBLE)) OVER (PARTITION BY process_id) AS median_nanos,
         process_id,
         thread_id,
         context_id
     FROM raw.steps
 ),
--- The deviations' median, and for when more than half of the steps are alike (which makes that 0) their mean.
 spread AS (
     SELECT
-        *,
-        duration_nanos - median_nanos AS deviation_nanos,
-        median(abs(duration_nanos - median_nanos)) OVER (PARTITION BY process_id) AS median_deviation_nanos,
-        avg(abs(duration_nanos - median_nanos)) OVER (PARTITION BY process_id) AS mean_deviation_nanos
-    FROM timed
+        t.*,
+        s.median_nanos AS median_nanos,
+        t.duration_nanos - s.median_nanos AS deviation_nanos,
+        s.median_deviation_nanos AS median_deviation_nanos,
+        s.mean_deviation_nanos AS mean_deviation_nanos
+    FROM timed AS t
+    JOIN spreads AS s ON s.process_id = t.process_id
 ),
 -- What makes each the standard deviation of a normal distribution: 1 / 0.6745 and the root of pi / 2.
 scored AS (

@@ -4,8 +4,8 @@
 //! metrics, filters, and the difference of two. [`peaks`] knows how fast devices can be.
 //! [`sql::Database`] answers SQL over a collected run.
 //!
-//! **Constraints.** This crate opens no file but the parts of a run that it is given, and prints
-//! nothing; it never sees Python or a command line, and forbids unsafe code. It is the only one that
+//! **Constraints.** This crate opens no file but the parts of a run that it is given, and those
+//! without names for what a query cannot hold in memory; it prints nothing, and never sees Python or a command line, and forbids unsafe code. It is the only one that
 //! knows `DataFusion`, of which no type crosses its interface. Each number has a unit that its label or
 //! its documentation names.
 //!

@@ -3,6 +3,8 @@
 //! A program that analyses runs may have threads of its own, and who looks a variable up while one of them
 //! sets another may read memory that `setenv` has freed. So they are looked up when the program says.
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +29,12 @@ pub fn note_environment() {
 /// Where temporary files go.
 pub fn temp_dir() -> PathBuf {
     copy().get_or_insert_with(look).temp_dir.clone()
+}
+
+/// A file for what memory does not hold. It has no name, and goes when it is closed, however that
+/// comes about.
+pub fn temp_file() -> io::Result<File> {
+    tempfile::tempfile_in(temp_dir())
 }
 
 /// Whether spools stay when their content is in tables.

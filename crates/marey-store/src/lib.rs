@@ -68,7 +68,7 @@ mod write;
 
 pub use assemble::{Assembled, Assembler, BriefFiles, NewProcess, ProcessGroup, Sampled, Slice};
 pub use collect::{BrokenSpool, Collected, Progress, collect, needs_collecting, open};
-pub use environment::{note_environment, temp_dir};
+pub use environment::{note_environment, temp_dir, temp_file};
 pub use error::{Found, StoreError};
 pub use lock::{Lock, is_recording};
 pub use manifest::{CollectedSpool, Manifest, NextIds, OverheadEntry, PartEntry, ProcessEntry};

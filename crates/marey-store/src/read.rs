@@ -24,17 +24,28 @@ pub(crate) fn table(
     table: &'static Table,
     parts: &[Part],
 ) -> Result<RecordBatch, StoreError> {
-    let mut batches = Vec::new();
-    for part in parts {
-        for batch in Batches::open(run, part, table)? {
-            batches.push(batch?);
-        }
-    }
+    let batches = batches(run, table, parts).collect::<Result<Vec<_>, _>>()?;
     concat_batches(&arrow_schema(table), &batches).map_err(|source| StoreError::Arrow {
         run: run.to_owned(),
         table: table.name,
         source,
     })
+}
+
+/// The rows of a table as it is declared, some at a time.
+pub(crate) fn batches<'a>(
+    run: &'a Path,
+    table: &'static Table,
+    parts: &'a [Part],
+) -> impl Iterator<Item = Result<RecordBatch, StoreError>> {
+    let of_part = move |part: &'a Part| {
+        let (batches, error) = match Batches::open(run, part, table) {
+            Ok(batches) => (Some(batches), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        batches.into_iter().flatten().chain(error)
+    };
+    parts.iter().flat_map(of_part)
 }
 
 /// The rows of a part as its table is declared, some at a time.

@@ -128,6 +128,15 @@ impl Run {
     pub fn read(&self, table: &'static Table) -> Result<RecordBatch, StoreError> {
         read::table(&self.path, table, self.parts(table))
     }
+
+    /// The rows of a table as it is declared, some at a time: for those whose texts together may be
+    /// more than one batch can hold.
+    pub fn batches(
+        &self,
+        table: &'static Table,
+    ) -> impl Iterator<Item = Result<RecordBatch, StoreError>> {
+        read::batches(&self.path, table, self.parts(table))
+    }
 }
 
 fn no_manifest(path: &Path) -> StoreError {

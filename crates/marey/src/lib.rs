@@ -20,6 +20,7 @@
 pub mod cli;
 pub use export::{Export, Moment, Span, Written, parse_format};
 pub use foreign::warnings as import_warnings;
+pub use limits::limits;
 pub use output::Failure;
 pub use query::as_table;
 pub use runs::is_foreign_file;
@@ -35,6 +36,7 @@ mod foreign;
 mod import;
 mod info;
 mod interrupt;
+mod limits;
 mod merge;
 mod new_run;
 mod out_file;

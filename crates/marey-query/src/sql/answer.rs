@@ -69,11 +69,12 @@ impl Answer {
     pub(super) fn new(
         engine: Arc<Engine>,
         plan: Arc<dyn ExecutionPlan>,
+        nullable: &[bool],
         canceller: Canceller,
         max_rows: Option<u64>,
     ) -> Self {
         Self {
-            schema: with_distinct_names(&plan.schema()),
+            schema: with_distinct_names(&with_nulls(&plan.schema(), nullable)),
             engine,
             canceller,
             state: State::Planned(plan),
@@ -225,6 +226,15 @@ impl RecordBatchReader for AnswerReader {
     fn schema(&self) -> SchemaRef {
         self.0.schema()
     }
+}
+
+/// The columns, of which these may have nulls.
+fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
+    let fields = schema.fields().iter().zip(nullable);
+    let fields = fields.map(|(field, &nullable)| {
+        Field::clone(field).with_nullable(nullable || field.is_nullable())
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 /// The columns with `_1`, `_2` and so on behind a name that stood before: readers of JSON, Parquet and

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SessionState;
 use marey_model::table::{Table, stored, view};
 use marey_store::Run;
@@ -73,7 +73,7 @@ impl Schema {
         match self.name {
             INFORMATION => information::table(&state()?, table),
             MAIN if is_view(table.name) => views::plan(&state()?, table).await,
-            _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table))),
+            _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }
 }
@@ -91,6 +91,18 @@ impl SchemaProvider for Schema {
         }
         let made = self.make(table).await?;
         Ok(Some(Arc::clone(self.made().entry(table.name).or_insert(made))))
+    }
+
+    /// Puts a table in the place of a view.
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        match self.tables().find(|table| table.name == name) {
+            Some(declared) => Ok(self.made().insert(declared.name, table)),
+            None => exec_err!("`{name}` is not declared"),
+        }
     }
 
     fn table_exist(&self, name: &str) -> bool {

@@ -1,24 +1,30 @@
 //! What answers of one database share: the threads, the memory, and the session.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::MemTable;
 use datafusion::execution::context::SessionContext;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::optimizer::Optimizer;
 use datafusion::prelude::SessionConfig;
-use marey_store::Run;
+use marey_model::table::stored;
+use marey_store::{Part, Run};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use super::answer::Answer;
 use super::catalogue::{self, CATALOGUE, MAIN};
+use super::held::Held;
 use super::lookup::Lookups;
 use super::memory::QueryMemory;
 use super::names::Names;
+use super::spill::SpillFiles;
 use super::store::RunStore;
 use super::{Limits, SqlError, function, rule};
 
@@ -29,6 +35,8 @@ pub(super) struct Engine {
     pub(super) session: SessionContext,
     pub(super) limits: Limits,
     pub(super) names: Arc<Names>,
+    /// Views whose rows are kept, and the memory that these take.
+    kept: Mutex<HashMap<&'static str, MemoryReservation>>,
     /// There until it is dropped.
     runtime: Option<Runtime>,
 }
@@ -48,7 +56,38 @@ impl Engine {
         let session = session(run, limits).map_err(refused)?;
         let state = session.state();
         let names = Arc::new(Names::new(function_names(&state)));
-        Ok(Self { session, limits, names, runtime: Some(threads) })
+        Ok(Self { session, limits, names, kept: Mutex::default(), runtime: Some(threads) })
+    }
+
+    /// Whether the rows of a view are kept.
+    pub(super) fn keeps(&self, view: &str) -> bool {
+        self.kept().contains_key(view)
+    }
+
+    /// Answers what names a view from these rows of it.
+    pub(super) fn keep(
+        &self,
+        view: &'static str,
+        rows: Answer,
+    ) -> std::result::Result<(), SqlError> {
+        let explain = self.explainer();
+        let schema = rows.schema();
+        let pool = &self.session.runtime_env().memory_pool;
+        let reservation = MemoryConsumer::new(view).register(pool);
+        let (mut held, mut batches) = (Held::default(), Vec::new());
+        for batch in rows {
+            let batch = batch?;
+            reservation.try_grow(held.add(&batch)).map_err(&explain)?;
+            batches.push(batch);
+        }
+        let table = MemTable::try_new(schema, vec![batches]).map_err(&explain)?;
+        self.session.register_table(view, Arc::new(table)).map_err(&explain)?;
+        self.kept().insert(view, reservation);
+        Ok(())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<&'static str, MemoryReservation>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -99,7 +138,7 @@ fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_optimizer_rules(rules)
-        .with_config(config(limits))
+        .with_config(config(run, limits))
         .with_runtime_env(environment(run, limits)?)
         .build();
     let session = SessionContext::new_with_state(state);
@@ -112,12 +151,21 @@ fn session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     Ok(session)
 }
 
-fn config(limits: Limits) -> SessionConfig {
+/// A run of fewer rows is scanned sooner by one thread than by several that pass rows on.
+const SMALL_ROWS: u64 = 500_000;
+
+/// Whether several queries at once are answered sooner than one after the other by all threads.
+pub(super) fn is_small(run: &Run) -> bool {
+    let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
+    parts.map(Part::rows).sum::<u64>() < SMALL_ROWS
+}
+
+fn config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(false) // ours holds descriptions
-        .with_target_partitions(limits.threads);
+        .with_target_partitions(if is_small(run) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
     // It would deal sorted rows out to threads again, to compute columns above the sort, and what
@@ -128,15 +176,20 @@ fn config(limits: Limits) -> SessionConfig {
     // It takes the descriptions of columns, which a union loses in the one plan and not in the other, for
     // a difference in type, and refuses to add such columns up.
     options.execution.skip_physical_aggregate_schema_check = true;
+    // A third pass changed no plan of a report, and took a tenth of planning.
+    options.optimizer.max_passes = 2;
+    // What a sort sets aside for merging what it has spilled must fit, too.
+    let for_merge_bytes = &mut options.execution.sort_spill_reservation_bytes;
+    *for_merge_bytes = (*for_merge_bytes).min(limits.memory_bytes / 16);
     config
 }
 
-/// Memory as allowed, no disk, and no file but those of the run.
+/// Memory as allowed, files without names for what can wait there, and no other but those of the run.
 fn environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
     let environment = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.memory_bytes)))
+        .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory_bytes)))
         .with_disk_manager_builder(
-            DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+            DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SpillFiles)),
         )
         .build_arc()?;
     environment.deregister_object_store(ObjectStoreUrl::local_filesystem().as_ref())?;

@@ -1,16 +1,18 @@
-//! What the ids of a run stand for: columns by id, read once, on first use.
+//! What the ids of a run stand for: columns by id, read once, on first use, and paths.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder, UInt32Array};
-use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
+use datafusion::arrow::compute::{CastOptions, cast, cast_with_options, concat, take};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use marey_model::table::{Table, stored};
-use marey_store::{Run, StoreError};
+use marey_store::Run;
+
+use super::paths::Paths;
 
 /// What an id is looked up for: a column whose row is the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,15 +52,51 @@ impl Lookup {
 pub(super) struct Lookups {
     run: Arc<Run>,
     pool: Arc<dyn MemoryPool>,
-    columns: [OnceLock<Column>; Lookup::ALL.len()],
-    firsts: [OnceLock<Column>; Lookup::ALL.len()],
-    arg_texts: OnceLock<Column>,
+    columns: [Kept<Column>; Lookup::ALL.len()],
+    firsts: [Kept<Column>; Lookup::ALL.len()],
+    arg_texts: Kept<Column>,
+    paths: Kept<Paths>,
 }
 
-struct Column {
-    values: ArrayRef,
-    /// Accounts for the values as long as they live.
+/// Made by the first who needs it, while others wait: what each of them would make takes as much
+/// memory again.
+struct Kept<T> {
+    made: OnceLock<Made<T>>,
+    making: Mutex<()>,
+}
+
+struct Made<T> {
+    value: T,
+    /// Accounts for the value as long as it lives.
     _reservation: MemoryReservation,
+}
+
+/// The value of each id.
+type Column = ArrayRef;
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { made: OnceLock::new(), making: Mutex::new(()) }
+    }
+}
+
+impl<T> Kept<T> {
+    /// The value, which is made at first; what making it takes is accounted for in the reservation.
+    fn get(
+        &self,
+        reservation: MemoryReservation,
+        make: impl FnOnce(&MemoryReservation) -> Result<T>,
+    ) -> Result<&T> {
+        if let Some(made) = self.made.get() {
+            return Ok(&made.value);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = self.made.get() {
+            return Ok(&made.value);
+        }
+        let value = make(&reservation)?;
+        Ok(&self.made.get_or_init(|| Made { value, _reservation: reservation }).value)
+    }
 }
 
 impl Lookups {
@@ -68,38 +106,52 @@ impl Lookups {
             pool,
             columns: Default::default(),
             firsts: Default::default(),
-            arg_texts: OnceLock::new(),
+            arg_texts: Kept::default(),
+            paths: Kept::default(),
         }
     }
 
-    /// The value of each id, from 0; null where there is none.
-    pub(super) fn column(&self, lookup: Lookup) -> Result<&ArrayRef> {
-        self.kept(&self.columns[lookup as usize], || match lookup {
-            Lookup::Name => self.by_id(&stored::STRINGS, "text"),
-            Lookup::Path => self.paths(),
-            Lookup::Kind => self.by_id(&stored::CONTEXTS, "kind"),
-            Lookup::Depth => self.by_id(&stored::CONTEXTS, "depth"),
-            Lookup::ThreadName => self.by_id(&stored::THREADS, "name"),
-            Lookup::ProcessOf => self.by_id(&stored::THREADS, "process_id"),
-            Lookup::Pid => self.by_id(&stored::PROCESSES, "pid"),
-            Lookup::Rank => self.by_id(&stored::PROCESSES, "rank"),
-        })
+    /// How many ids there are, from 0.
+    pub(super) fn count(&self, lookup: Lookup) -> Result<usize> {
+        match lookup {
+            Lookup::Path => Ok(self.paths()?.count()),
+            _ => Ok(self.column(lookup)?.len()),
+        }
     }
 
-    /// For each id the first one with the same text: what to group by in place of the text.
-    pub(super) fn first_with_same(&self, lookup: Lookup) -> Result<&ArrayRef> {
-        self.kept(&self.firsts[lookup as usize], || {
-            let values = self.column(lookup)?.as_string_view();
-            let mut firsts = HashMap::new();
-            let ids =
-                (0..).zip(values.iter()).map(|(id, text)| Some(*firsts.entry(text?).or_insert(id)));
-            Ok(Arc::new(ids.collect::<UInt32Array>()))
-        })
+    /// The values of these ids; null where there is none.
+    pub(super) fn values(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
+        match lookup {
+            Lookup::Path => {
+                let paths = self.paths()?;
+                paths.of(&known_ids(ids, paths.count())?)
+            }
+            _ => taken(self.column(lookup)?, ids),
+        }
+    }
+
+    /// For each of these ids the first one with the same text: what to group by in place of the text.
+    pub(super) fn first_with_same(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
+        let firsts =
+            self.firsts[lookup as usize].get(self.reservation("names"), |reservation| {
+                let firsts: UInt32Array = match lookup {
+                    Lookup::Path => self.paths()?.first_with_same(reservation)?.into(),
+                    _ => {
+                        let mut firsts = HashMap::new();
+                        let texts = (0..).zip(self.column(lookup)?.as_string_view());
+                        texts.map(|(id, text)| Some(*firsts.entry(text?).or_insert(id))).collect()
+                    }
+                };
+                reservation.try_resize(firsts.get_array_memory_size())?;
+                Ok(Arc::new(firsts) as ArrayRef)
+            })?;
+        taken(firsts, ids)
     }
 
     /// The text of each id of arguments, with gaps for their numbers.
     pub(super) fn arg_texts(&self) -> Result<&ArrayRef> {
-        self.kept(&self.arg_texts, || self.by_id(&stored::ARGS, "text"))
+        let read = |reservation: &_| self.by_id(&stored::ARGS, "text", reservation);
+        self.arg_texts.get(self.reservation("args"), read)
     }
 
     /// Accounts for what is being made of the columns.
@@ -107,30 +159,55 @@ impl Lookups {
         MemoryConsumer::new(made).register(&self.pool)
     }
 
-    fn kept<'a>(
-        &self,
-        cell: &'a OnceLock<Column>,
-        read: impl FnOnce() -> Result<ArrayRef>,
-    ) -> Result<&'a ArrayRef> {
-        if let Some(column) = cell.get() {
-            return Ok(&column.values);
-        }
-        let values = read()?;
-        let reservation = self.reservation("names");
-        reservation.try_grow(values.get_array_memory_size())?;
-        Ok(&cell.get_or_init(|| Column { values, _reservation: reservation }).values)
+    /// The value of each id, from 0; null where there is none.
+    fn column(&self, lookup: Lookup) -> Result<&ArrayRef> {
+        let (table, column) = match lookup {
+            Lookup::Name => (&stored::STRINGS, "text"),
+            Lookup::Kind => (&stored::CONTEXTS, "kind"),
+            Lookup::Depth => (&stored::CONTEXTS, "depth"),
+            Lookup::ThreadName => (&stored::THREADS, "name"),
+            Lookup::ProcessOf => (&stored::THREADS, "process_id"),
+            Lookup::Pid => (&stored::PROCESSES, "pid"),
+            Lookup::Rank => (&stored::PROCESSES, "rank"),
+            Lookup::Path => return internal_err!("paths are put together when they are asked for"),
+        };
+        let read = |reservation: &_| self.by_id(table, column, reservation);
+        self.columns[lookup as usize].get(self.reservation("names"), read)
     }
 
-    /// A column of a small table in the order of its ids.
-    fn by_id(&self, table: &'static Table, column: &str) -> Result<ArrayRef> {
-        let read = |error: StoreError| DataFusionError::External(Box::new(Arc::new(error)));
-        let batch = self.run.read(table).map_err(read)?;
-        let declared = |column| batch.column_by_name(column).expect("declared");
-        let values = match declared(column).data_type() {
-            DataType::Utf8 => cast(declared(column), &DataType::Utf8View)?,
-            _ => Arc::clone(declared(column)),
+    fn paths(&self) -> Result<&Paths> {
+        self.paths.get(self.reservation("paths"), |reservation| {
+            let read = |column| self.by_id(&stored::CONTEXTS, column, reservation);
+            let (name_ids, parents) = (read("name_id")?, read("parent_id")?);
+            Paths::new(Arc::clone(self.column(Lookup::Name)?), &name_ids, &parents)
+        })
+    }
+
+    /// A column of a table in the order of its ids. Texts stay as they were read, some thousand of
+    /// them together: all in one would end at 2 GiB.
+    fn by_id(
+        &self,
+        table: &'static Table,
+        column: &str,
+        reservation: &MemoryReservation,
+    ) -> Result<ArrayRef> {
+        let (mut values, mut ids) = (Vec::new(), Vec::new());
+        for batch in self.run.batches(table) {
+            let batch =
+                batch.map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;
+            let declared = |column| batch.column_by_name(column).expect("declared");
+            let of_batch = match declared(column).data_type() {
+                DataType::Utf8 => cast(declared(column), &DataType::Utf8View)?,
+                _ => Arc::clone(declared(column)),
+            };
+            reservation.try_grow(of_batch.get_array_memory_size())?;
+            values.push(of_batch);
+            ids.extend_from_slice(declared("id").as_primitive::<UInt32Type>().values());
+        }
+        let values = match &values[..] {
+            [] => new_empty_array(&column_type(table, column)),
+            values => concat(&values.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
         };
-        let ids = declared("id").as_primitive::<UInt32Type>().values();
         if ids.iter().enumerate().all(|(row, &id)| row == id as usize) {
             return Ok(values);
         }
@@ -141,47 +218,40 @@ impl Lookups {
             return Err(DataFusionError::Execution(message));
         }
         let mut rows = vec![None; len];
-        for (row, &id) in (0..).zip(ids) {
+        for (row, &id) in (0..).zip(&ids) {
             rows[id as usize] = Some(row);
         }
         Ok(take(&values, &UInt32Array::from(rows), None)?)
     }
+}
 
-    /// The names on the way to each context, without the root's.
-    fn paths(&self) -> Result<ArrayRef> {
-        let names = self.column(Lookup::Name)?.as_string_view();
-        let name_ids = self.by_id(&stored::CONTEXTS, "name_id")?;
-        let parents = self.by_id(&stored::CONTEXTS, "parent_id")?;
-        let (name_ids, parents) =
-            (name_ids.as_primitive::<UInt32Type>(), parents.as_primitive::<UInt32Type>());
-        let reservation = self.reservation("paths");
-        let mut paths = StringViewBuilder::new().with_fixed_block_size(PATH_BLOCK_BYTES);
-        let mut path = Vec::new();
-        for context in 0..parents.len() {
-            path.clear();
-            if parents.is_valid(context) {
-                let (parent, name) =
-                    (parents.value(context) as usize, name_ids.value(context) as usize);
-                if parent >= context || name >= names.len() {
-                    let message = format!("context {context} has no parent or no name before it");
-                    return Err(DataFusionError::Execution(message));
-                }
-                path.extend_from_slice(paths.get_value(parent));
-                if parents.is_valid(parent) {
-                    path.push(b'/');
-                }
-                path.extend_from_slice(names.value(name).as_bytes());
-            }
-            reservation.try_grow(path.len())?;
-            paths.append_value(str::from_utf8(&path).expect("joined from texts"));
-        }
-        Ok(Arc::new(paths.finish()))
+/// The type of a table's column, with texts as views.
+fn column_type(table: &Table, column: &str) -> DataType {
+    let schema = marey_store::arrow_schema(table);
+    match schema.field_with_name(column).expect("declared").data_type() {
+        DataType::Utf8 => DataType::Utf8View,
+        other => other.clone(),
     }
+}
+
+/// The values of ids; null for those that have none.
+fn taken(values: &ArrayRef, ids: &ArrayRef) -> Result<ArrayRef> {
+    Ok(take(values, &known_ids(ids, values.len())?, None)?)
+}
+
+/// The ids as rows to take: one that has no row is null.
+pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
+    let safe = CastOptions { safe: true, ..CastOptions::default() };
+    let ids = cast_with_options(ids, &DataType::UInt32, &safe)?;
+    let ids = ids.as_primitive::<UInt32Type>();
+    if ids.values().iter().all(|&id| (id as usize) < len) {
+        return Ok(ids.clone());
+    }
+    Ok(ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect())
 }
 
 /// How many ids may be missing in a small table.
 const MAX_GAPS: usize = 1 << 16;
-const PATH_BLOCK_BYTES: u32 = 1 << 20;
 
 /// Functions are the same if they look up in the same run.
 impl PartialEq for Lookups {
@@ -201,5 +271,76 @@ impl std::hash::Hash for Lookups {
 impl fmt::Debug for Lookups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lookups").field("run", &self.run.path()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use datafusion::arrow::buffer::Buffer;
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+    use marey_model::args::NewArgs;
+    use marey_store::Assembler;
+
+    use super::*;
+
+    /// Of a run whose arguments have these texts.
+    fn lookups(texts: impl Iterator<Item = String>) -> Lookups {
+        let mut assembler = Assembler::brief(&marey_store::temp_dir());
+        for text in texts {
+            let mut new = NewArgs::default();
+            new.text("why", &text);
+            assembler.args(&mut new).unwrap();
+        }
+        let (run, _) = assembler.open(None, Path::new("test")).unwrap();
+        Lookups::new(Arc::new(run), Arc::new(UnboundedMemoryPool::default()))
+    }
+
+    #[test]
+    fn what_all_threads_need_at_once_is_made_once() {
+        const THREADS: usize = 8;
+        let (kept, made, all) = (Kept::default(), AtomicUsize::new(0), Barrier::new(THREADS));
+        let lookups = lookups([].into_iter());
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    all.wait();
+                    let make = |_: &MemoryReservation| {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        (0..1_000).for_each(|_| thread::yield_now());
+                        Ok(7)
+                    };
+                    assert_eq!(*kept.get(lookups.reservation("test"), make).unwrap(), 7);
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+    }
+
+    #[test]
+    fn texts_stay_in_the_pieces_that_they_were_read_in() {
+        const TEXTS: usize = 10_000;
+        let text = |number: usize| format!("of {}", "abcdefghij".repeat(number % 7 + 1));
+        let letters = |number: usize| {
+            number
+                .to_string()
+                .bytes()
+                .map(|digit| char::from(digit - b'0' + b'a'))
+                .collect::<String>()
+        };
+        let lookups = lookups((0..TEXTS).map(|number| letters(number) + &text(number)));
+        let texts = lookups.arg_texts().unwrap().as_string_view();
+        assert_eq!(texts.len(), TEXTS);
+        for (number, found) in texts.iter().enumerate() {
+            let why = letters(number) + &text(number);
+            assert_eq!(found, Some(&*format!(r#"{{"why":"{why}"}}"#)));
+        }
+        let all: usize = texts.iter().flatten().map(str::len).sum();
+        let largest = texts.data_buffers().iter().map(Buffer::len).max().unwrap();
+        assert!(largest < all / 2, "{largest} of {all} bytes in one buffer");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Views with names in place of ids lie in the schema `main`, the tables as they are stored in
 //! `raw`, and what all of them mean in `information_schema`. Nothing can be changed, no file
-//! outside the run is read, and a query has a limit of memory.
+//! outside the run is read, and queries have a limit of memory, beyond which they wait in temporary
+//! files or end.
 
 mod answer;
 mod bounds;
@@ -15,7 +16,10 @@ mod information;
 mod lookup;
 mod memory;
 mod names;
+mod paths;
 mod rule;
+mod shared;
+mod spill;
 mod statement;
 mod stop;
 mod store;
@@ -34,6 +38,7 @@ pub use answer::{Answer, AnswerReader, Canceller};
 pub use error::SqlError;
 pub use held::Held;
 pub use names::{Names, TableName};
+pub use shared::names;
 
 use engine::Engine;
 
@@ -88,12 +93,33 @@ impl Database {
         let planning = plan(Arc::clone(&engine), sql.to_owned(), canceller.clone(), max_rows);
         // On a thread of the engine, whose stack is large; a panic ends this query only.
         let planned = engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
-        let plan = match engine.block_on(planned) {
-            Ok(Ok(plan)) => plan?,
+        let (plan, nullable) = match engine.block_on(planned) {
+            Ok(Ok(planned)) => planned?,
             Ok(Err(panic)) => return Err(SqlError::panicked(&*panic)),
             Err(join) => return Err(SqlError::Internal { message: join.to_string() }),
         };
-        Ok(Answer::new(engine, plan, canceller, max_rows))
+        Ok(Answer::new(engine, plan, &nullable, canceller, max_rows))
+    }
+
+    /// How many queries at once are answered soonest: of a small run one on each thread, otherwise
+    /// one after the other by all of them, with all the memory.
+    pub fn queries_at_once(&self) -> usize {
+        if engine::is_small(&self.run) { self.limits.threads.max(1) } else { 1 }
+    }
+
+    /// The views of which several of these queries are made, and whose rows are worth keeping; each
+    /// after those that it is made of itself.
+    pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<&'static str>, SqlError> {
+        let engine = self.engine()?;
+        let mut views = shared::views(&self.run, queries);
+        views.retain(|view| !engine.keeps(view));
+        Ok(views)
+    }
+
+    /// Keeps the rows of a view, given as the answer to a query of all of them: whatever names the
+    /// view afterwards does not compute it again.
+    pub fn keep(&self, view: &'static str, rows: Answer) -> Result<(), SqlError> {
+        self.engine()?.keep(view, rows)
     }
 
     fn engine(&self) -> Result<Arc<Engine>, SqlError> {
@@ -106,12 +132,14 @@ impl Database {
     }
 }
 
+/// The plan, and which of its columns may have nulls in some run: the plan itself says so of this
+/// run, without the tables that are empty here.
 async fn plan(
     engine: Arc<Engine>,
     sql: String,
     canceller: Canceller,
     max_rows: Option<u64>,
-) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<bool>), SqlError> {
     let explain = engine.explainer();
     let state = engine.session.state();
     let query = statement::parse(&sql)?;
@@ -124,9 +152,10 @@ async fn plan(
             .and_then(LogicalPlanBuilder::build)
             .map_err(&explain)?;
     }
+    let nullable = plan.schema().fields().iter().map(|field| field.is_nullable()).collect();
     let plan = state.create_physical_plan(&plan).await.map_err(&explain)?;
     let plan = window::accounted(plan).map_err(&explain)?;
-    stop::stoppable(plan, &canceller).map_err(&explain)
+    Ok((stop::stoppable(plan, &canceller).map_err(&explain)?, nullable))
 }
 
 fn is_explained(plan: &LogicalPlan) -> bool {

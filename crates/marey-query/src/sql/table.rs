@@ -1,20 +1,20 @@
 //! A stored table, as SQL scans it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, Statistics};
+use datafusion::common::{ColumnStatistics, DFSchema, Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::empty::EmptyExec;
 use marey_model::table::Table;
 use marey_store::Run;
 
@@ -26,11 +26,20 @@ pub(super) struct PartsTable {
     run: Arc<Run>,
     table: &'static Table,
     schema: SchemaRef,
+    /// What stands in its place in a plan if it has no rows: whatever is joined to it goes as well.
+    empty: Option<LogicalPlan>,
 }
 
 impl PartsTable {
-    pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Self {
-        Self { run, table, schema: sql_schema(table) }
+    pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
+        let schema = sql_schema(table);
+        let empty = if run.parts(table).iter().all(|part| part.rows() == 0) {
+            let schema = Arc::new(DFSchema::try_from(Arc::clone(&schema))?);
+            Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+        } else {
+            None
+        };
+        Ok(Self { run, table, schema, empty })
     }
 }
 
@@ -54,6 +63,10 @@ impl TableProvider for PartsTable {
         TableType::Base
     }
 
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        self.empty.as_ref().map(Cow::Borrowed)
+    }
+
     /// Filters choose row groups and pages; rows are filtered above.
     fn supports_filters_pushdown(
         &self,
@@ -70,13 +83,6 @@ impl TableProvider for PartsTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let parts = self.run.parts(self.table);
-        if parts.is_empty() {
-            let schema = match projection {
-                Some(columns) => Arc::new(self.schema.project(columns)?),
-                None => Arc::clone(&self.schema),
-            };
-            return Ok(Arc::new(EmptyExec::new(schema)));
-        }
         let url = RunStore::url()?;
         let runtime = state.runtime_env();
         let reader = CachedParquetFileReaderFactory::new(

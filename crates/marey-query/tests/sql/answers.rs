@@ -157,16 +157,24 @@ fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
     let opened = Run::open(&run.folder.0).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
     let database = Database::new(Arc::new(opened), limits);
-    let sql = "SELECT count(*) FROM (SELECT DISTINCT value * 7919 % 5000011 FROM generate_series(1, 5000000))";
-    let error = database.query(sql, None).unwrap().last().unwrap().unwrap_err();
+    let joined = "SELECT count(*) FROM generate_series(1, 5000000) AS a (value) \
+        JOIN generate_series(1, 5000000) AS b (value) ON a.value = b.value";
+    let error = database.query(joined, None).unwrap().last().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the query needs more than 16 MiB of memory");
     assert!(error.hint().unwrap().contains("--memory-limit"));
-    let sorted = "SELECT value FROM generate_series(1, 5000000) ORDER BY value % 1013, value DESC";
-    let error = database.query(sorted, None).unwrap().last().unwrap().unwrap_err();
-    assert!(
-        matches!(error, SqlError::Memory { limit_bytes } if limit_bytes == 16 << 20),
-        "{error:?}"
-    );
+    assert!(matches!(error, SqlError::Memory { limit_bytes } if limit_bytes == 16 << 20));
+}
+
+#[test]
+fn what_a_sort_or_groups_need_beyond_their_memory_waits_in_files() {
+    let run = TestRun::with_memory(16 << 20);
+    let sorted = "SELECT value FROM generate_series(1, 1000000) ORDER BY value % 1013, value DESC";
+    let values: Vec<i64> = run.rows(sorted).iter().map(|row| row.parse().unwrap()).collect();
+    assert_eq!(values.len(), 1_000_000);
+    assert!(values.is_sorted_by_key(|value| (value % 1013, -value)));
+    let grouped = "SELECT count(*), sum(times) FROM (SELECT value * 7919 % 500009 AS value, \
+        count(*) AS times FROM generate_series(1, 1000000) GROUP BY 1)";
+    assert_eq!(run.rows(grouped), ["500009 | 1000000"]);
 }
 
 #[test]

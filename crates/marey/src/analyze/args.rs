@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::section::{self, Section};
 use marey_analysis::{Options, Thresholds};
 
+use crate::limits::size;
 use crate::output::Failure;
 
 const EXAMPLES: &str = "\
@@ -55,6 +56,10 @@ pub(crate) struct AnalyzeArgs {
     /// Set a threshold of a rule; may be repeated
     #[arg(long, value_name = "RULE.NAME=VALUE")]
     threshold: Vec<String>,
+
+    /// Memory that it may use, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(super) memory_limit: Option<usize>,
 
     /// Show the queries behind findings and tables, too
     #[arg(long)]

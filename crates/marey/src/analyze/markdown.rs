@@ -34,6 +34,9 @@ fn findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Re
     if report.findings.is_empty() {
         writeln!(out, "No bottlenecks detected.")?;
     }
+    for missing in &report.missing {
+        writeln!(out, "> Not in this report: {}: {}\n", missing.name, escaped(&missing.why))?;
+    }
     for finding in &report.findings {
         let severity = finding.severity.as_str().to_uppercase();
         let rank = finding.rank.map(|rank| format!(", rank {rank}")).unwrap_or_default();
@@ -54,6 +57,9 @@ fn findings(report: &Report, args: &AnalyzeArgs, out: &mut impl Write) -> io::Re
 
 fn section(table: &SectionRows, args: &AnalyzeArgs, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n## {}\n\n{}\n", table.title, table.doc)?;
+    if let Some(why) = &table.missing {
+        return writeln!(out, "> Not in this report: {}", escaped(why));
+    }
     row(headings(table), out)?;
     let line = |at| if is_number(table, at) { "---:" } else { "---" };
     writeln!(out, "|{}|", (0..table.columns.len()).map(line).collect::<Vec<_>>().join("|"))?;

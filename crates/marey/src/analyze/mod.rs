@@ -16,12 +16,13 @@ use std::thread;
 use std::time::Duration;
 
 use marey_analysis::{Questions, Report};
-use marey_query::sql::{Database, Limits, SqlError};
+use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::AnalyzeArgs;
 use args::Format;
 
 use crate::aligned::Look;
+use crate::limits::limits;
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Paint, Stop};
 use crate::progress::Progress;
@@ -41,10 +42,11 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
         return Ok(file.map_or(Ok(()), OutFile::finish)?);
     };
     let options = args.options()?;
+    let limits = limits(args.memory_limit, None)?;
     let opened = runs::open(path, output)?;
     let (name, warnings) = (opened.name().to_string_lossy().into_owned(), opened.warnings());
     let run = opened.into_run();
-    let database = Database::new(Arc::new(run), Limits::default());
+    let database = Database::new(Arc::new(run), limits);
     let questions = Questions::new(&database);
     let report = watched(&questions, || Report::of(&questions, name, warnings, &options))?;
     if let Some(mut file) = file {

@@ -31,6 +31,7 @@ pub(super) fn write(
         summary(report, look, out)?;
         top_operations(report, look, out)?;
         findings(report, args, look, out)?;
+        missing(report, look, out)?;
     }
     for table in &report.tables {
         section(table, args, look, out)?;
@@ -79,7 +80,7 @@ fn findings(
     out: &mut impl Write,
 ) -> io::Result<()> {
     if report.findings.is_empty() {
-        let is_empty = report.summary.is_empty();
+        let is_empty = report.summary.is_empty() && report.missing.is_empty();
         let text = if is_empty { "Nothing was recorded." } else { "No bottlenecks detected." };
         return writeln!(out, "{text}\n");
     }
@@ -135,6 +136,18 @@ pub(super) fn overlaps(finding: &Finding) -> Option<String> {
     (!overlaps.is_empty()).then(|| format!("Counts the same time in part as: {overlaps}"))
 }
 
+/// What could not be had, so that nobody takes it for what is not there.
+fn missing(report: &Report, look: Look, out: &mut impl Write) -> io::Result<()> {
+    if report.missing.is_empty() {
+        return Ok(());
+    }
+    heading("Not in this report", look, out)?;
+    for missing in &report.missing {
+        writeln!(out, "  {}: {}", missing.name, printable(&missing.why))?;
+    }
+    writeln!(out)
+}
+
 fn section(
     table: &SectionRows,
     args: &AnalyzeArgs,
@@ -142,7 +155,9 @@ fn section(
     out: &mut impl Write,
 ) -> io::Result<()> {
     heading(table.title, look, out)?;
-    if table.rows.is_empty() {
+    if let Some(why) = &table.missing {
+        writeln!(out, "  not in this report: {}", printable(why))?;
+    } else if table.rows.is_empty() {
         writeln!(out, "  no rows")?;
     }
     let headings: Vec<String> = headings(table).collect();

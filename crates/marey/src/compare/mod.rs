@@ -9,11 +9,12 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::compare::{Tolerance, compare as compare_runs};
 use marey_analysis::{Comparison, Measured, Questions, tables};
-use marey_query::sql::{Database, Limits};
+use marey_query::sql::Database;
 use serde_json::json;
 
 use crate::aligned::Look;
 use crate::analyze::watched;
+use crate::limits::limits;
 use crate::out_file::OutFile;
 use crate::output::{Output, PLAIN, Stop};
 use crate::runs;
@@ -99,7 +100,7 @@ pub(crate) fn measured(path: &Path, output: &mut Output) -> Result<Measured, Sto
     let opened = runs::open(path, output)?;
     let name = opened.name().to_string_lossy().into_owned();
     let run = opened.into_run();
-    let database = Database::new(Arc::new(run), Limits::default());
+    let database = Database::new(Arc::new(run), limits(None, None)?);
     let questions = Questions::new(&database);
     watched(&questions, || Measured::of(&questions, name))
 }

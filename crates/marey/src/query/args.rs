@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use marey_query::sql::Limits;
 
 use super::format::Format;
+use crate::limits::{limits, size};
 use crate::output::Failure;
 use crate::text::quoted;
 
@@ -51,9 +52,9 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Memory that the query may use, such as `512MiB`
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2GiB")]
-    memory_limit: usize,
+    /// Memory that the query may use, such as `512MiB` [default: `MAREY_MEMORY_LIMIT`, else 2GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory_limit: Option<usize>,
 
     /// Threads that compute [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -110,10 +111,8 @@ impl QueryArgs {
         }
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        let default = Limits::default();
-        let threads = self.threads.map_or(default.threads, usize::from);
-        Limits { memory_bytes: self.memory_limit, threads }
+    pub(super) fn limits(&self) -> Result<Limits, Failure> {
+        limits(self.memory_limit, self.threads.map(usize::from))
     }
 }
 
@@ -131,36 +130,5 @@ fn no_format(file: &Path) -> Failure {
     Failure {
         message: format!("the suffix of {} says no format", quoted(file)),
         hint: Some("choose one with -f: table, csv, json, jsonl, arrow or parquet".into()),
-    }
-}
-
-/// A number of bytes, with a unit or without.
-fn size(text: &str) -> Result<usize, String> {
-    const UNITS: [(&str, u32); 5] = [("", 0), ("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)];
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &text[digits.len()..];
-    let shift = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-    let bytes = digits.parse::<usize>().ok().zip(shift);
-    let bytes = bytes.and_then(|(number, (_, shift))| number.checked_mul(1 << shift));
-    match bytes {
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("not a size such as `2GiB`, `512MiB` or `100000`".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units_of_1024() {
-        for (text, bytes) in
-            [("1", 1), ("10B", 10), ("3KiB", 3072), ("512mib", 512 << 20), ("2GiB", 2 << 30)]
-        {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "GiB", "0", "-1", "1.5GiB", "2GB", "2 GiB", "99999999999GiB", "é"] {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 }

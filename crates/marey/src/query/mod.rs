@@ -35,7 +35,7 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let question = args.question(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
     let run = runs::open(&args.run, output)?.into_run();
-    let database = Database::new(Arc::new(run), args.limits());
+    let database = Database::new(Arc::new(run), args.limits()?);
     match question {
         Question::Prompt => {
             let names = database.names()?;

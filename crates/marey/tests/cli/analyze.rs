@@ -380,3 +380,28 @@ fn ci_gets_its_files_besides() {
     assert!(read(&folder, "j.xml").contains("<failure message="));
     assert!(read(&folder, "c.md").starts_with("### marey: after.json against before.json\n"));
 }
+
+/// The path goes through all that the host did, which other questions do not keep.
+#[test]
+fn what_does_not_fit_into_memory_is_named_and_the_rest_stands() {
+    let mut trace = training(200, "aten::mm");
+    let ends = trace.rfind("]}").unwrap();
+    let operation = |number| {
+        let start = 20_000 + number;
+        format!(
+            r#",{{"ph":"X","cat":"cpu_op","name":"aten::relu","pid":1,"tid":2,"ts":{start},"dur":1}}"#
+        )
+    };
+    trace.insert_str(ends, &(0..50_000).map(operation).collect::<String>());
+    let folder = Folder::new(&[("trace.json", trace)]);
+    let shown = printed(&folder, "analyze trace.json --memory-limit 16MiB");
+    let path =
+        "What steps waited for:\n  not in this report: the query needs more than 16 MiB of memory";
+    assert!(shown.contains(path), "{shown}");
+    assert!(shown.contains("Top Operations:"), "{shown}");
+    assert!(!shown.contains("Not in this report:"), "{shown}");
+    let page = printed(&folder, "analyze trace.json --memory-limit 16MiB -f md");
+    assert!(page.contains("> Not in this report: the query needs more than 16 MiB"), "{page}");
+    let alone = "analyze trace.json --memory-limit 16MiB --section critical_path";
+    assert!(transcript(&mut folder.marey(alone)).starts_with("exit code: 2"));
+}

@@ -13,8 +13,7 @@ use datafusion::logical_expr::{
 use marey_model::args::fill_known;
 
 use super::documented;
-use super::lookup::known_ids;
-use crate::sql::lookup::Lookups;
+use crate::sql::lookup::{Lookups, known_ids};
 
 const BLOCK_BYTES: u32 = 1 << 20;
 

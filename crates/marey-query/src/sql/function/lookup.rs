@@ -3,9 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use datafusion::arrow::compute::{CastOptions, cast_with_options, take};
-use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -57,12 +55,9 @@ impl LookupFunction {
         self.lookup.data_type() == DataType::Utf8View
     }
 
-    /// The value of every id.
-    pub(in crate::sql) fn values(&self) -> Result<&ArrayRef> {
-        match self.gives {
-            Gives::Value => self.lookups.column(self.lookup),
-            Gives::FirstId => self.lookups.first_with_same(self.lookup),
-        }
+    /// How many ids there are, from 0.
+    pub(in crate::sql) fn count(&self) -> Result<usize> {
+        self.lookups.count(self.lookup)
     }
 }
 
@@ -109,8 +104,10 @@ impl ScalarUDFImpl for LookupFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let ids = ColumnarValue::values_to_arrays(&args.args)?.swap_remove(0);
-        let values = self.values()?;
-        let found = take(values, &known_ids(&ids, values.len())?, None)?;
+        let found = match self.gives {
+            Gives::Value => self.lookups.values(self.lookup, &ids)?,
+            Gives::FirstId => self.lookups.first_with_same(self.lookup, &ids)?,
+        };
         if is_scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?));
         }
@@ -161,15 +158,4 @@ impl ScalarUDFImpl for LookupFunction {
             ),
         })
     }
-}
-
-/// The ids as rows to take: one that has no row is null.
-pub(super) fn known_ids(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
-    let safe = CastOptions { safe: true, ..CastOptions::default() };
-    let ids = cast_with_options(ids, &DataType::UInt32, &safe)?;
-    let ids = ids.as_primitive::<UInt32Type>();
-    if ids.values().iter().all(|&id| (id as usize) < len) {
-        return Ok(ids.clone());
-    }
-    Ok(ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect())
 }

@@ -76,6 +76,6 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {
         session.register_udaf(function);
     }
-    session.register_udaf(critical_path::aggregate());
+    session.register_udaf(critical_path::aggregate(lookups));
     session.register_udwf(self_time::function());
 }

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{
+    Array, AsArray, BooleanArray, BooleanBuilder, RecordBatch, UInt32Array,
+};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -22,6 +24,9 @@ use super::lookup_call;
 
 /// As many ids are compared one by one, and with a file's statistics; more are looked up.
 const MAX_LISTED: usize = 20;
+
+/// Ids of which a condition is asked together.
+const IDS_AT_ONCE: usize = 8192;
 
 #[derive(Debug)]
 pub(super) struct FilterByIds;
@@ -88,7 +93,7 @@ fn only_id(condition: &Expr) -> Option<(&Column, usize)> {
             if let Some((function, Expr::Column(column))) = lookup_call(expr) {
                 is_alone &= id.is_none_or(|id| id == column);
                 id = Some(column);
-                count = count.max(function.values()?.len());
+                count = count.max(function.count()?);
                 return Ok(TreeNodeRecursion::Jump);
             }
             is_alone &= !matches!(
@@ -112,16 +117,22 @@ fn ask(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray> {
     let schema = Arc::new(Schema::new(vec![Field::new(&id.name, DataType::UInt32, true)]));
     let qualified =
         DFSchema::from_field_specific_qualified_schema(vec![id.relation.clone()], &schema)?;
-    let ids: UInt32Array = (0..count as u32).map(Some).chain([None]).collect();
-    let batch = RecordBatch::try_new(schema, vec![Arc::new(ids)])?;
-    let answers = create_physical_expr(
+    let asked = create_physical_expr(
         condition,
         &qualified,
         &ExecutionProps::new(),
         &PhysicalPlanningContext::default(),
-    )?
-    .evaluate(&batch)?;
-    Ok(answers.into_array(count + 1)?.as_boolean().clone())
+    )?;
+    // What they stand for is put together for some of them at a time.
+    let mut answers = BooleanBuilder::with_capacity(count + 1);
+    for first in (0..=count).step_by(IDS_AT_ONCE) {
+        let ids = (first..=count).take(IDS_AT_ONCE);
+        let ids: UInt32Array = ids.map(|id| (id < count).then_some(id as u32)).collect();
+        let rows = ids.len();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids)])?;
+        answers.append_array(asked.evaluate(&batch)?.into_array(rows)?.as_boolean());
+    }
+    Ok(answers.finish())
 }
 
 fn is_among(id: &Column, answers: &BooleanArray) -> Expr {

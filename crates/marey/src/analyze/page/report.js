@@ -10,13 +10,15 @@ const FIRST_FINDINGS = 10;
 
 function head(report) {
     document.title = `${report.title} · marey report`;
+    const missing = (report.missing ?? []).map((one) => `${one.name}: ${one.why}`);
+    const lacks = [...(report.warnings ?? []), ...missing];
     return [
         h("p", { class: "kind" }, "marey report"),
         h("h1", null, h("bdi", null, report.title)),
         h("p", { class: "path" }, h("bdi", null, report.path)),
-        (report.warnings ?? []).length
+        lacks.length
             ? h("div", { class: "warnings", role: "note" }, h("strong", null, "What this report lacks"),
-                h("ul", null, report.warnings.map((warning) => h("li", null, warning)))) : null,
+                h("ul", null, lacks.map((line) => h("li", null, line)))) : null,
         (report.summary ?? []).length ? h("dl", { class: "cards" }, report.summary.map((card) =>
             h("div", { title: exact(card.value, card.name) }, h("dt", null, card.label),
                 h("dd", null, h("bdi", null, card.text))))) : null,
@@ -80,6 +82,9 @@ function findingSection(findings) {
 }
 
 function tableSection(of) {
+    if (of.missing) {
+        return h("p", { class: "failed", role: "alert" }, `Not in this report: ${of.missing}`);
+    }
     return h("div", null, of.doc ? h("p", { class: "doc" }, of.doc) : null,
         of.name === "kernels" ? kernelBars(of) : null, table(of),
         of.sql ? details("SQL", () => sqlBox(of.sql)) : null);
@@ -87,7 +92,7 @@ function tableSection(of) {
 
 function sections(report) {
     const charts = report.charts ?? {};
-    const tables = (report.tables ?? []).filter((one) => one.rows.length);
+    const tables = (report.tables ?? []).filter((one) => one.rows.length || one.missing);
     const findings = report.findings ?? [];
     const steps = charts.steps ?? [];
     const series = memorySeries(charts.memory ?? []);

@@ -14,16 +14,18 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, UInt64Type};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
 };
 
 use super::documented;
+use crate::sql::lookup::Lookups;
 use event::{Event, Kind};
 use walk::{by_step, critical_path, window};
 
-pub(super) fn aggregate() -> AggregateUDF {
+pub(super) fn aggregate(lookups: &Arc<Lookups>) -> AggregateUDF {
     let signature = Signature::exact(
         vec![
             DataType::Utf8View,
@@ -37,7 +39,7 @@ pub(super) fn aggregate() -> AggregateUDF {
         ],
         Volatility::Immutable,
     );
-    AggregateUDF::new_from_impl(CriticalPath { signature })
+    AggregateUDF::new_from_impl(CriticalPath { lookups: Arc::clone(lookups), signature })
 }
 
 /// The kinds of events by their names in SQL.
@@ -74,6 +76,7 @@ fn fields() -> Fields {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CriticalPath {
+    lookups: Arc<Lookups>,
     signature: Signature,
 }
 
@@ -94,7 +97,7 @@ impl AggregateUDFImpl for CriticalPath {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        Ok(Box::new(Events(Vec::new())))
+        Ok(Box::new(Events { all: Vec::new(), memory: self.lookups.reservation("critical path") }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -116,7 +119,26 @@ impl AggregateUDFImpl for CriticalPath {
 
 /// All events of a group.
 #[derive(Debug)]
-struct Events(Vec<Event>);
+struct Events {
+    all: Vec<Event>,
+    /// The memory of the events and of what is made of them, so that there is an end to it before
+    /// all of them were read.
+    memory: MemoryReservation,
+}
+
+/// What the walk makes of an event at most: its place in the order of time, two pieces of its thread
+/// (32 each), what finds it by correlation (40), and two segments of the path (56 each), as part of a step
+/// (72 each) and as a row of the answer (64 each).
+const BYTES_OF_WALK: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
+
+impl Events {
+    /// Has room for so many more.
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        self.all.reserve(more);
+        let (room, count) = (self.all.capacity(), self.all.len() + more);
+        self.memory.try_resize(room * size_of::<Event>() + count * BYTES_OF_WALK)
+    }
+}
 
 /// Numbers that an event is in the state.
 const NUMBERS: usize = 8;
@@ -131,7 +153,7 @@ impl Accumulator for Events {
         let or_zero = |array: &Int64Array, row: usize| {
             if array.is_valid(row) { array.value(row) } else { 0 }
         };
-        self.0.reserve(kinds.len());
+        self.reserve(kinds.len())?;
         for row in 0..kinds.len() {
             // Without a place in time or on a lane, an event is nowhere.
             if kinds.is_null(row) || lanes.is_null(row) || starts.is_null(row) || ends.is_null(row)
@@ -145,7 +167,7 @@ impl Accumulator for Events {
             let correlation = |array: &UInt64Array| {
                 if array.is_valid(row) { array.value(row) } else { 0 }
             };
-            self.0.push(Event {
+            self.all.push(Event {
                 kind,
                 lane: lanes.value(row).cast_unsigned(),
                 start: starts.value(row),
@@ -164,22 +186,23 @@ impl Accumulator for Events {
         for row in 0..lists.len() {
             let numbers = lists.value(row);
             let (events, _) = numbers.as_primitive::<Int64Type>().values().as_chunks::<NUMBERS>();
-            self.0.extend(events.iter().filter_map(read));
+            self.reserve(events.len())?;
+            self.all.extend(events.iter().filter_map(read));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let numbers: Vec<i64> = self.0.iter().flat_map(written).collect();
+        let numbers: Vec<i64> = self.all.iter().flat_map(written).collect();
         let numbers = Arc::new(Int64Array::from(numbers));
         Ok(vec![SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         // The order in which rows come must not decide between those that are alike.
-        self.0.sort_unstable();
-        let path = window(&self.0).map(|(start, end)| critical_path(&self.0, start, end));
-        let parts = by_step(&path.unwrap_or_default(), &self.0);
+        self.all.sort_unstable();
+        let path = window(&self.all).map(|(start, end)| critical_path(&self.all, start, end));
+        let parts = by_step(&path.unwrap_or_default(), &self.all);
         let mut last = None;
         let mut position = 0_u32;
         let positions = parts.iter().map(|(step, _)| {
@@ -191,7 +214,7 @@ impl Accumulator for Events {
             Arc::new(
                 parts
                     .iter()
-                    .map(|(step, _)| step.map(|step| self.0[step].id.cast_signed()))
+                    .map(|(step, _)| step.map(|step| self.all[step].id.cast_signed()))
                     .collect::<Int64Array>(),
             ),
             Arc::new(
@@ -211,7 +234,7 @@ impl Accumulator for Events {
             Arc::new(
                 parts
                     .iter()
-                    .map(|(_, part)| part.event.map(|event| self.0[event].id.cast_signed()))
+                    .map(|(_, part)| part.event.map(|event| self.all[event].id.cast_signed()))
                     .collect::<Int64Array>(),
             ),
         ];
@@ -219,8 +242,9 @@ impl Accumulator for Events {
         Ok(SingleRowListArrayBuilder::new(segments).with_nullable(true).build_list_scalar())
     }
 
+    /// Of the events, the reservation knows.
     fn size(&self) -> usize {
-        size_of_val(self) + self.0.capacity() * size_of::<Event>()
+        size_of_val(self)
     }
 }
 

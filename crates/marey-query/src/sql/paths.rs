@@ -1,0 +1,177 @@
+//! Paths of contexts, put together of names when they are asked for: all of a run, of which deep
+//! stacks have many, may take more than memory holds.
+
+use std::collections::HashMap;
+
+use datafusion::arrow::array::{
+    Array, ArrayBuilder, ArrayRef, AsArray, StringViewBuilder, UInt32Array,
+};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::UInt32Type;
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+/// Bytes of the buffers that the paths of a batch of rows lie in.
+const BLOCK_BYTES: u32 = 1 << 20;
+
+/// The contexts of a run: a path has the names on the way to one, without the root's.
+pub(super) struct Paths {
+    names: ArrayRef,
+    name_ids: UInt32Array,
+    /// Null for the root, and for ids that no context has.
+    parents: UInt32Array,
+}
+
+impl Paths {
+    /// Of contexts, each of which comes after its parent.
+    pub(super) fn new(names: ArrayRef, name_ids: &ArrayRef, parents: &ArrayRef) -> Result<Self> {
+        let [name_ids, parents] =
+            [name_ids, parents].map(|ids| ids.as_primitive::<UInt32Type>().clone());
+        for (context, parent) in (0_u32..).zip(&parents) {
+            let Some(parent) = parent else { continue };
+            let name = name_ids.value(context as usize) as usize;
+            if parent >= context || name >= names.len() {
+                return exec_err!("context {context} has no parent or no name before it");
+            }
+        }
+        Ok(Self { names, name_ids, parents })
+    }
+
+    /// How many ids there are, from 0.
+    pub(super) fn count(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// The paths of these ids; null for null.
+    pub(super) fn of(&self, ids: &UInt32Array) -> Result<ArrayRef> {
+        let mut paths = StringViewBuilder::new().with_fixed_block_size(BLOCK_BYTES);
+        let mut rows = HashMap::new();
+        let mut path = String::new();
+        let mut row = |id: u32| {
+            *rows.entry(id).or_insert_with(|| {
+                path.clear();
+                self.write(id as usize, &mut path);
+                paths.append_value(&path);
+                paths.len() as u32 - 1
+            })
+        };
+        let rows: UInt32Array = ids.iter().map(|id| id.map(&mut row)).collect();
+        Ok(take(&paths.finish(), &rows, None)?)
+    }
+
+    /// Appends the path of a context.
+    fn write(&self, context: usize, path: &mut String) {
+        let mut names: Vec<&str> =
+            self.upwards(context).map(|context| self.name(context)).collect();
+        names.reverse();
+        for (level, name) in names.into_iter().enumerate() {
+            if level > 0 {
+                path.push('/');
+            }
+            path.push_str(name);
+        }
+    }
+
+    /// A context and those around it, from the inside out, without the root.
+    fn upwards(&self, context: usize) -> impl Iterator<Item = usize> {
+        let mut next = Some(context);
+        std::iter::from_fn(move || {
+            let context = next.filter(|&context| self.parents.is_valid(context))?;
+            next = Some(self.parents.value(context) as usize);
+            Some(context)
+        })
+    }
+
+    fn name(&self, context: usize) -> &str {
+        self.names.as_string_view().value(self.name_ids.value(context) as usize)
+    }
+
+    /// For each context the first one with the same path: contexts of different kinds may have one,
+    /// and so may those whose names have a `/`.
+    pub(super) fn first_with_same(&self, reservation: &MemoryReservation) -> Result<Vec<u32>> {
+        const BYTES_OF_CONTEXT: usize = 64; // in the tree of pieces, and in the three lists
+        reservation.try_grow(self.count() * BYTES_OF_CONTEXT)?;
+        // A path is a way through a tree whose edges are the pieces between `/`.
+        let mut ways: HashMap<(u32, &str), u32> = HashMap::new();
+        let mut nodes: Vec<u32> = Vec::with_capacity(self.count());
+        let mut firsts: HashMap<u32, u32> = HashMap::new();
+        let mut first = Vec::with_capacity(self.count());
+        for context in 0..self.count() {
+            let mut node = ROOT;
+            if self.parents.is_valid(context) {
+                node = nodes[self.parents.value(context) as usize];
+                for piece in self.name(context).split('/') {
+                    let next = ways.len() as u32 + 1;
+                    node = *ways.entry((node, piece)).or_insert(next);
+                }
+            }
+            nodes.push(node);
+            // What has no name in the root has the path of the root.
+            let has_no_letter = ways.get(&(ROOT, "")) == Some(&node);
+            let text = if has_no_letter { ROOT } else { node };
+            first.push(*firsts.entry(text).or_insert(context as u32));
+        }
+        Ok(first)
+    }
+}
+
+/// The beginning of all ways.
+const ROOT: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::StringViewArray;
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: [&str; 5] = ["a", "b", "a/b", "", "/"];
+
+    /// Contexts of which each has a name, and a parent before it.
+    fn paths(contexts: &[(usize, usize)]) -> Paths {
+        let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(NAMES));
+        let parents =
+            contexts.iter().enumerate().map(|(at, (parent, _))| Some((parent % (at + 1)) as u32));
+        let parents: ArrayRef =
+            Arc::new([None].into_iter().chain(parents).collect::<UInt32Array>());
+        let name_ids = contexts.iter().map(|(_, name)| (name % NAMES.len()) as u32);
+        let name_ids: ArrayRef =
+            Arc::new([0].into_iter().chain(name_ids).map(Some).collect::<UInt32Array>());
+        Paths::new(names, &name_ids, &parents).unwrap()
+    }
+
+    fn texts(paths: &Paths) -> Vec<String> {
+        let ids = (0..paths.count() as u32).map(Some).collect();
+        let texts = paths.of(&ids).unwrap();
+        texts.as_string_view().iter().map(|text| text.unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_path_has_the_names_on_its_way() {
+        let paths = paths(&[(0, 0), (1, 1), (2, 2), (0, 3), (4, 0)]);
+        assert_eq!(texts(&paths), ["", "a", "a/b", "a/b/a/b", "", "/a"]);
+        let some = paths.of(&UInt32Array::from(vec![Some(2), None, Some(2)])).unwrap();
+        let expected = StringViewArray::from(vec![Some("a/b"), None, Some("a/b")]);
+        assert_eq!(some.as_string_view(), &expected);
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_with_the_same_path_is_the_first_with_the_same_text(
+            contexts in prop::collection::vec((0_usize..50, 0_usize..5), 0..30),
+        ) {
+            let paths = paths(&contexts);
+            let texts = texts(&paths);
+            let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+            let reservation = MemoryConsumer::new("test").register(&pool);
+            let firsts = paths.first_with_same(&reservation).unwrap();
+            for (at, first) in firsts.into_iter().enumerate() {
+                let same = texts.iter().position(|text| *text == texts[at]).unwrap();
+                prop_assert_eq!(first as usize, same);
+            }
+        }
+    }
+}

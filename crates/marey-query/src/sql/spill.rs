@@ -1,0 +1,74 @@
+//! What memory does not hold of a query, in files without names where temporary files go.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::spill_file::{SpillFile, SpillWriter, TempFileFactory};
+use futures::Stream;
+use futures::stream::{self, StreamExt};
+
+/// Bytes that are read back at a time.
+const READ_BYTES: usize = 128 << 10;
+
+/// Makes the files, when a query first has more than memory holds.
+pub(super) struct SpillFiles;
+
+impl TempFileFactory for SpillFiles {
+    fn create_temp_file(&self, _: &str) -> Result<Arc<dyn SpillFile>> {
+        let file = marey_store::temp_file().map_err(no_file)?;
+        Ok(Arc::new(Spilled(Arc::new(file))))
+    }
+}
+
+fn no_file(error: io::Error) -> DataFusionError {
+    let folder = marey_store::temp_dir();
+    DataFusionError::Execution(format!(
+        "the query needs more than its memory, and no file for the rest can be made in `{}`: {error}",
+        folder.display()
+    ))
+}
+
+struct Spilled(Arc<File>);
+
+impl SpillFile for Spilled {
+    fn size(&self) -> Option<u64> {
+        Some(self.0.metadata().ok()?.len())
+    }
+
+    fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
+        let pieces = stream::try_unfold((Arc::clone(&self.0), 0), |(file, at)| async move {
+            let mut bytes = vec![0; READ_BYTES];
+            let len = file.read_at(&mut bytes, at)?;
+            bytes.truncate(len);
+            Ok((len > 0).then(|| (Bytes::from(bytes), (file, at + len as u64))))
+        });
+        Ok(pieces.boxed())
+    }
+
+    fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
+        Ok(Box::new(Writer(Arc::clone(&self.0))))
+    }
+}
+
+struct Writer(Arc<File>);
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl SpillWriter for Writer {
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! What queries may use: `--memory-limit`, else the environment, else the default.
+
+use marey_model::env;
+use marey_query::sql::Limits;
+
+use crate::output::Failure;
+
+/// The limits of a command or a caller that says so many bytes of memory and threads, or does not.
+pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Limits, Failure> {
+    let default = Limits::default();
+    let memory_bytes = match memory_bytes {
+        Some(bytes) => bytes,
+        None => of_environment()?.unwrap_or(default.memory_bytes),
+    };
+    Ok(Limits { memory_bytes, threads: threads.unwrap_or(default.threads) })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the process is our own, or Python holds the GIL")]
+fn of_environment() -> Result<Option<usize>, Failure> {
+    let set = std::env::var(env::MEMORY_LIMIT).ok().filter(|text| !text.is_empty());
+    let bytes = set.map(|text| size(&text)).transpose();
+    bytes.map_err(|why| Failure { message: format!("{} is {why}", env::MEMORY_LIMIT), hint: None })
+}
+
+/// A number of bytes, with a unit or without.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    const UNITS: [(&str, u32); 5] = [("", 0), ("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let shift = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let bytes = digits.parse::<usize>().ok().zip(shift);
+    let bytes = bytes.and_then(|(number, (_, shift))| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("not a size such as `2GiB`, `512MiB` or `100000`".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        for (text, bytes) in
+            [("1", 1), ("10B", 10), ("3KiB", 3072), ("512mib", 512 << 20), ("2GiB", 2 << 30)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "0", "-1", "1.5GiB", "2GB", "2 GiB", "99999999999GiB", "é"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}
