@@ -182,7 +182,8 @@ fn shared(file: &File) -> io::Result<()> {
 
 /// Whether nobody else holds the lock of the directory that has this name; if so it is ours alone.
 fn is_alone(file: &File, path: &Path) -> io::Result<bool> {
-    const LOOKS: u32 = 4;
+    // A look takes microseconds, and readers that ask again and again may come between all but a few.
+    const LOOKS: u32 = 100;
     for _ in 0..LOOKS {
         if is_locked(file.try_lock())? {
             return Ok(is_at(file, path));
