@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 MINORS = (10, 11, 12, 13)
-# Not supported yet; tested where `.ci/newer_pythons` has put them and MAREY_PYTHONS names the folder.
+# Not supported yet; tested where MAREY_PYTHONS names the folder that `.ci/newer_pythons` has made.
 NEWER_MINORS = (14, 15)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # The files whose tests need no peer but these, or skip what does.
