@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-MINORS = (10, 11, 12, 13, 14, 15)
+MINORS = (10, 11, 12, 13)
+# Not supported yet; tested where MAREY_PYTHONS names the folder that `.ci/newer_pythons` has made.
+NEWER_MINORS = (14, 15)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # The files whose tests need no peer but these, or skip what does.
 NEEDS = ("pytest", "greenlet")
@@ -34,9 +36,10 @@ FILES = (
 def main(arguments: list[str]) -> None:
     """Installs the wheel into a venv of each interpreter and runs the tests there."""
     (wheel,) = arguments
-    found = [python for minor in MINORS if (python := interpreter(minor)) is not None]
+    minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
+    found = [python for minor in minors if (python := interpreter(minor)) is not None]
     if not found:
-        sys.exit("error: no CPython from 3.10 to 3.15 is here")
+        sys.exit("error: no CPython from 3.10 to 3.13 is here")
     for python in found:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))

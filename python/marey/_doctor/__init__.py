@@ -15,6 +15,7 @@ from ._report import Report, examine
 
 __all__ = ["Report", "examine", "main"]
 
+
 def main(arguments: list[str]) -> int:
     """Writes the page and returns the exit code."""
     parser = argparse.ArgumentParser(prog="marey doctor", allow_abbrev=False, add_help=False)

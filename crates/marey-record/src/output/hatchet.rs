@@ -63,12 +63,12 @@ fn write_tree(document: &Document, out: &mut impl Write) -> io::Result<()> {
             open.push(OpenNode { number, next: at + 1, has_children: true });
             open.push(OpenNode::new(child));
         } else {
-            if !has_children {
-                out.write_all(b"[]")?;
-            } else {
+            if has_children {
                 out.write_all(b"\n")?;
                 indent(out, level + 1)?;
                 out.write_all(b"]")?;
+            } else {
+                out.write_all(b"[]")?;
             }
             end(document, number, node, out, level)?;
         }
