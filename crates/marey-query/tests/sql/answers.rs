@@ -168,10 +168,10 @@ fn a_query_that_needs_too_much_memory_says_how_much_it_may_have() {
 #[test]
 fn what_a_sort_or_groups_need_beyond_their_memory_waits_in_files() {
     let run = TestRun::with_memory(16 << 20);
-    let sorted = "SELECT value FROM generate_series(1, 1000000) ORDER BY value % 1013, value DESC";
+    let sorted = "SELECT value FROM generate_series(1, 4000000) ORDER BY -(value * 7919 % 4000037)";
     let values: Vec<i64> = run.rows(sorted).iter().map(|row| row.parse().unwrap()).collect();
-    assert_eq!(values.len(), 1_000_000);
-    assert!(values.is_sorted_by_key(|value| (value % 1013, -value)));
+    assert_eq!(values.len(), 4_000_000);
+    assert!(values.is_sorted_by_key(|value| -(value * 7919 % 4_000_037)));
     let grouped = "SELECT count(*), sum(times) FROM (SELECT value * 7919 % 500009 AS value, \
         count(*) AS times FROM generate_series(1, 1000000) GROUP BY 1)";
     assert_eq!(run.rows(grouped), ["500009 | 1000000"]);

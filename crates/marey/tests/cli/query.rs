@@ -332,7 +332,8 @@ fn help_of_query() {
                                  [possible values: table, csv, json, jsonl, arrow, parquet]
       -o, --output <FILE>        Write the rows to FILE
           --max-rows <N>         Rows at most; 0 means all [default: 1000 as a table, else all]
-          --memory-limit <SIZE>  Memory that the query may use, such as `512MiB` [default: 2GiB]
+          --memory-limit <SIZE>  Memory that the query may use, such as `512MiB` [default:
+                                 `MAREY_MEMORY_LIMIT`, else 2GiB]
           --threads <N>          Threads that compute [default: one a core]
       -h, --help                 Print help
 
