@@ -34,8 +34,8 @@ enum Time<'a> {
     Loading,
     /// The host waits for a device.
     Synchronising,
-    /// An operation of the host.
-    Operation,
+    /// An operation of the host, of this kind.
+    Operation(&'a str),
     /// A kernel of this name.
     Kernel(&'a str),
     /// Kernels of several names.
@@ -62,7 +62,9 @@ impl<'a> Time<'a> {
             "launch_bound" => Self::Launching,
             "dataloader_stall" => Self::Loading,
             "cpu_gpu_sync" => Self::Synchronising,
-            "hot_operation" if device(finding).is_none() => Self::Operation,
+            "hot_operation" if device(finding).is_none() => {
+                Self::Operation(evidence(finding, "kind").map_or("", Cell::text))
+            }
             "hot_operation" | "low_occupancy" => Self::Kernel(subject),
             "tensor_cores_missed" | "memory_bound" => Self::Kernels,
             "small_kernels" => Self::SmallKernels,
@@ -83,8 +85,17 @@ impl<'a> Time<'a> {
             (IdleForHost("operators"), Launching)
                 | (IdleForHost("data loading"), Loading)
                 | (IdleForHost("synchronisation" | "copying"), Synchronising)
-                | (IdleForHost(_), Operation)
-                | (Launching | Loading | Synchronising | LateRank, Operation)
+                | (IdleForHost("data loading"), Operation(_))
+                | (
+                    IdleForHost("outside operators"),
+                    Operation("scope" | "state" | "module" | "frame")
+                )
+                | (
+                    IdleForHost("operators" | "synchronisation" | "memory allocation" | "copying")
+                        | Launching,
+                    Operation("operator" | "runtime")
+                )
+                | (Loading | Synchronising | LateRank, Operation(_))
                 | (IdleForKernels, SmallKernels)
                 | (Kernel(_), Kernels | SmallKernels)
                 | (Kernels, Kernels | SmallKernels)
@@ -122,9 +133,13 @@ fn overlap(one: &Finding, other: &Finding) -> bool {
 
 /// The device that a finding is about, if it is about one.
 fn device(finding: &Finding) -> Option<i64> {
+    evidence(finding, "device").and_then(Cell::whole)
+}
+
+/// The value of a column of the row that a finding rests on.
+fn evidence<'a>(finding: &'a Finding, name: &str) -> Option<&'a Cell> {
     let Evidence { columns, row, .. } = &finding.evidence;
-    let at = columns.iter().position(|column| column == "device")?;
-    row.get(at).and_then(Cell::whole)
+    row.get(columns.iter().position(|column| column == name)?)
 }
 
 #[cfg(test)]
@@ -135,8 +150,8 @@ mod tests {
     fn finding(rule: &'static str, subject: &str, device: Cell, impact_nanos: f64) -> Finding {
         let evidence = Evidence {
             sql: String::new(),
-            columns: vec!["subject".to_owned(), "device".to_owned()],
-            row: vec![Cell::Null, device],
+            columns: vec!["kind".to_owned(), "device".to_owned()],
+            row: vec![Cell::Text("operator".to_owned()), device],
         };
         Finding {
             rule,
@@ -183,12 +198,13 @@ mod tests {
             finding("launch_bound", "host", Cell::Int(1), 100.0),
             idle("kernel wait", 5.0),
             idle("host wait: data loading", 30.0),
+            idle("host wait: outside operators", 40.0),
             finding("small_kernels", "k", Cell::Int(0), 9.0),
             finding("hot_operation", "aten::mm", Cell::Null, 50.0),
             finding("memory_leak", "cuda", Cell::Null, 0.0),
         ];
         let expected =
-            [(0, 1, 100.0), (0, 6, 50.0), (1, 6, 50.0), (2, 6, 50.0), (3, 5, 5.0), (4, 6, 30.0)];
+            [(0, 1, 100.0), (0, 7, 50.0), (1, 7, 50.0), (2, 7, 50.0), (3, 6, 5.0), (4, 7, 30.0)];
         assert_eq!(pairs(found), expected);
     }
 
