@@ -83,9 +83,8 @@ impl<'a> Time<'a> {
         matches!(
             (self, other),
             (IdleForHost("operators"), Launching)
-                | (IdleForHost("data loading"), Loading)
                 | (IdleForHost("synchronisation" | "copying"), Synchronising)
-                | (IdleForHost("data loading"), Operation(_))
+                | (IdleForHost("data loading"), Loading | Operation(_))
                 | (
                     IdleForHost("outside operators"),
                     Operation("scope" | "state" | "module" | "frame")
@@ -97,8 +96,7 @@ impl<'a> Time<'a> {
                 )
                 | (Loading | Synchronising | LateRank, Operation(_))
                 | (IdleForKernels, SmallKernels)
-                | (Kernel(_), Kernels | SmallKernels)
-                | (Kernels, Kernels | SmallKernels)
+                | (Kernel(_) | Kernels, Kernels | SmallKernels)
                 | (Communication, LateRank)
         ) || matches!((self, other), (Kernel(one), Kernel(two)) if one == two)
     }

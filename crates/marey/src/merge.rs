@@ -38,8 +38,8 @@ pub(crate) struct MergeArgs {
 
 /// Makes the run.
 pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
-    let merged = NewRun::at(&args.output, args.force)?;
-    let folder = merged.folder();
+    let new_run = NewRun::at(&args.output, args.force)?;
+    let folder = new_run.folder();
     let created = std::fs::create_dir(&folder).map_err(StoreError::io("create", &folder));
     created.map_err(Failure::from)?;
 
@@ -56,7 +56,7 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
         merger.add(&run).map_err(Failure::from)?;
     }
     merger.finish().map_err(Failure::from)?;
-    Ok(output.note(merged.publish()?.describe())?)
+    Ok(output.note(new_run.publish()?.describe())?)
 }
 
 fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {

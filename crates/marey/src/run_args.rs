@@ -48,9 +48,15 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     name: Option<String>,
 
-    /// File to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace or .marey,
-    /// or a directory for it
-    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    /// File to write, or a directory for it
+    #[arg(
+        short,
+        long,
+        value_name = "PATH",
+        value_hint = ValueHint::AnyPath,
+        help = "File to write, ending in .hatchet, .hatchet_msgpack or (-d trace) .chrome_trace or .marey, \
+                or a directory for it"
+    )]
     output: Option<String>,
 
     /// Source of GPU records [default: what is there]
