@@ -39,6 +39,8 @@ entered AS (
         t.process_id AS process_id,
         s.thread_id AS thread_id,
         k.context_id AS context_id,
+        k.rank_count AS rank_count,
+        k.step_nanos AS step_nanos,
         k.is_own AS is_own,
         s.start_nanos AS start_nanos,
         s.start_nanos + s.duration_nanos AS end_nanos
@@ -47,12 +49,16 @@ entered AS (
         SELECT
             context_id AS entered_id,
             context_id,
+            rank_count,
+            step_nanos,
             1 AS is_own
         FROM candidates
         UNION ALL
         SELECT
             c.id AS entered_id,
             k.context_id AS context_id,
+            k.rank_count AS rank_count,
+            k.step_nanos AS step_nanos,
             0 AS is_own
         FROM raw.contexts AS c
         JOIN candidates AS k ON k.context_id = c.parent_id
@@ -74,6 +80,8 @@ spans AS (
         process_id,
         thread_id,
         context_id,
+        rank_count,
+        step_nanos,
         start_nanos,
         end_nanos,
         greatest(start_nanos, least(coalesce(inner_end_nanos, start_nanos), end_nanos)) AS arrival_nanos
@@ -82,6 +90,8 @@ spans AS (
             process_id,
             thread_id,
             context_id,
+            max(rank_count) AS rank_count,
+            max(step_nanos) AS step_nanos,
             min(start_nanos) AS start_nanos,
             max(CASE WHEN is_own = 1 THEN end_nanos END) AS end_nanos,
             max(CASE WHEN is_own = 0 THEN end_nanos END) AS inner_end_nanos
@@ -117,6 +127,8 @@ numbered AS (
                 process_id,
                 thread_id,
                 context_id,
+                rank_count,
+                step_nanos,
                 start_nanos,
                 end_nanos,
                 arrival_nanos,
@@ -128,6 +140,8 @@ numbered AS (
                 process_id,
                 thread_id,
                 CAST(NULL AS INTEGER UNSIGNED) AS context_id,
+                CAST(NULL AS BIGINT) AS rank_count,
+                CAST(NULL AS DOUBLE) AS step_nanos,
                 start_nanos,
                 start_nanos AS end_nanos,
                 start_nanos AS arrival_nanos,
@@ -143,8 +157,8 @@ placed AS (
         n.process_id AS process_id,
         n.thread_id AS thread_id,
         n.context_id AS context_id,
-        k.rank_count AS rank_count,
-        k.step_nanos AS step_nanos,
+        n.rank_count AS rank_count,
+        n.step_nanos AS step_nanos,
         count(*) OVER occasion AS arrived,
         row_number() OVER arrival AS place,
         n.arrival_nanos - lag(n.arrival_nanos) OVER arrival AS behind_nanos,
@@ -152,7 +166,6 @@ placed AS (
         max(n.arrival_nanos) OVER occasion - min(n.arrival_nanos) OVER occasion AS spread_nanos,
         max(n.end_nanos) OVER occasion - min(n.end_nanos) OVER occasion AS end_spread_nanos
     FROM numbered AS n
-    JOIN candidates AS k ON k.context_id = n.context_id
     WINDOW
         occasion AS (PARTITION BY n.context_id, n.step, n.turn),
         arrival AS (PARTITION BY n.context_id, n.step, n.turn ORDER BY n.arrival_nanos, n.process_id)

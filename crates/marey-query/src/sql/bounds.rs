@@ -20,7 +20,7 @@ const MAX_OPERATORS: usize = 650;
 const MAX_KEYWORD_DEPTH: usize = 10;
 
 /// What is planned in about a second. A query in WITH is planned wherever it is named.
-const MAX_WEIGHT: usize = 100_000;
+const MAX_WEIGHT: usize = 150_000;
 
 const WEIGHT_OF_LITERAL: usize = 1;
 const WEIGHT_OF_EXPRESSION: usize = 10;

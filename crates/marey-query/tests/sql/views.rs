@@ -113,8 +113,8 @@ fn activities_of_devices_say_who_launched_them() {
     assert_eq!(
         run.rows("SELECT * FROM collectives ORDER BY start_nanos"),
         [
-            r#"allreduce | dp | 8 | 3 | 1040 | 1100 | 60 | 1035 | completed | false | Float | 1024 | 1024 | 0 | 9 | null | 40 | 1 | 0 | null | {"bytes":4,"why":"c"}"#,
-            "send | dp | null | null | 1041 | null | null | null | scheduled | true | null | null | null | null | null | null | 40 | 1 | 0 | null | null",
+            r#"allreduce | dp | 0-7 | 8 | 3 | 1040 | 1100 | 60 | 1035 | completed | false | Float | 1024 | 1024 | 0 | 9 | null | 40 | 1 | 0 | null | {"bytes":4,"why":"c"}"#,
+            "send | dp | null | null | null | 1041 | null | null | null | scheduled | true | null | null | null | null | null | null | 40 | 1 | 0 | null | null",
         ]
     );
 }
