@@ -1,6 +1,6 @@
 //! How far the writing of files has come, as a signal handler may ask.
 
-use std::cell::Cell;
+use crate::handler_slot::HandlerSlot;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,9 +9,8 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 /// Threads that write files.
 static WRITERS: AtomicU32 = AtomicU32::new(0);
 
-thread_local! {
-    static WRITES: Cell<bool> = const { Cell::new(false) };
-}
+/// Points to something in each of them.
+static WRITES: HandlerSlot<AtomicU32> = HandlerSlot::new();
 
 /// The calling thread writes files as long as this lives.
 pub(crate) struct Writing(());
@@ -19,21 +18,21 @@ pub(crate) struct Writing(());
 impl Writing {
     pub(crate) fn begin() -> Self {
         WRITERS.fetch_add(1, Ordering::SeqCst);
-        WRITES.set(true);
+        WRITES.set(&raw const WRITERS);
         Self(())
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        WRITES.set(false);
+        WRITES.set(std::ptr::null());
         WRITERS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Whether the calling thread writes files; async-signal-safe.
 pub(crate) fn is_writer() -> bool {
-    WRITES.get()
+    !WRITES.get().is_null()
 }
 
 /// Whether any thread writes files; async-signal-safe.

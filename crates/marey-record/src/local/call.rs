@@ -50,7 +50,7 @@ impl Local {
         if traces == 0 {
             return;
         }
-        if self.depth == self.inherited && self.follows_main {
+        if self.depth() == self.inherited && self.follows_main {
             self.inherit();
         }
         let above = match self.calling_runtime(correlation) {

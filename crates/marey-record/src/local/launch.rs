@@ -46,7 +46,7 @@ impl Local {
         python_leaf: u32,
     ) {
         let (active, python) = CONTROL.recording();
-        if self.depth == self.inherited && self.follows_main {
+        if self.depth() == self.inherited && self.follows_main {
             self.inherit();
         }
         let operator =
