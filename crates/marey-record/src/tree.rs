@@ -27,10 +27,10 @@ pub(crate) struct Node {
     pub(crate) first: Link<Node>,
     /// The child of the same parent that was entered after this one the last time.
     pub(crate) next: Link<Node>,
-    /// The node's statistics in the one session that records.
+    /// The node's statistics, if one session records and keeps no events.
     pub(crate) stats: Link<Stats>,
-    /// The version of the masks under which the link holds.
-    stats_version: AtomicU64,
+    /// The version of the masks under which entering and leaving the node is usual.
+    usual_version: AtomicU64,
 }
 
 impl Node {
@@ -84,16 +84,16 @@ impl Node {
         unsafe { self.last_child.get() }
     }
 
-    /// Notes where the statistics are under this version of the masks.
-    pub(crate) fn note_stats(&self, stats: &Stats, version: u64) {
-        self.stats.set(Some(stats));
-        self.stats_version.store(version, Ordering::Relaxed);
+    /// Notes that entering and leaving the node is usual under this version of the masks.
+    pub(crate) fn note_usual(&self, stats: Option<&Stats>, version: u64) {
+        self.stats.set(stats);
+        self.usual_version.store(version, Ordering::Relaxed);
     }
 
-    /// Whether it was under this version of the masks that statistics were noted.
+    /// Whether entering and leaving the node is usual under this version of the masks.
     #[inline(always)]
-    pub(crate) fn has_noted(&self, version: u64) -> bool {
-        self.stats_version.load(Ordering::Relaxed) == version
+    pub(crate) fn is_usual(&self, version: u64) -> bool {
+        self.usual_version.load(Ordering::Relaxed) == version
     }
 }
 

@@ -196,7 +196,7 @@ impl Local {
         let version = CONTROL.version();
         let entry = entry_of(top, now);
         self.record(&entry);
-        self.note_stats(self.top_frame(), version);
+        self.note_usual(self.top_frame(), version);
         self.shrink(entry.nanos);
         top.id
     }
