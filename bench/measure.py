@@ -36,6 +36,11 @@ class Result:
         return None if self.peer_nanos is None else self.ours_nanos / self.peer_nanos
 
     @property
+    def above_nanos(self) -> float | None:
+        """What ours takes more than the peer's."""
+        return None if self.peer_nanos is None else self.ours_nanos - self.peer_nanos
+
+    @property
     def passes(self) -> bool | None:
         """Whether the bar holds; `None` without a bar."""
         bar, ratio = self.row.bar, self.ratio
@@ -44,6 +49,9 @@ class Result:
         if bar.of == "nanos":
             return bar.holds(self.ours_nanos)
         assert ratio is not None, f"{self.row.name} has no peer"
+        if bar.of == "above":
+            assert self.above_nanos is not None
+            return bar.holds(self.above_nanos)
         return bar.holds(1 / ratio if bar.of == "speedup" else ratio)
 
 

@@ -58,6 +58,7 @@ def as_json(results: list[Result]) -> dict[str, Any]:
                 "ours_nanos": result.ours_nanos,
                 "ours_quartiles_nanos": result.ours_quartiles,
                 "ratio": result.ratio,
+                "above_nanos": result.above_nanos,
                 "statistic": result.row.statistic,
                 "processes": result.row.processes,
                 "rounds": result.row.rounds,

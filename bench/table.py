@@ -39,12 +39,17 @@ def ratio(result: Result) -> str:
     assert result.ratio is not None
     if result.row.bar is not None and result.row.bar.of == "speedup":
         return f"{1 / result.ratio:.2f}x"
+    if result.row.bar is not None and result.row.bar.of == "above":
+        assert result.above_nanos is not None
+        return f"{duration(result.above_nanos)} above"
     return f"{result.ratio:.3f}"
 
 
 def bar_text(bar: Bar) -> str:
     if bar.of == "speedup":
         return f"≥ {bar.limit}x"
+    if bar.of == "above":
+        return f"≤ {duration(bar.limit)} above"
     return f"≤ {duration(bar.limit) if bar.of == 'nanos' else bar.limit}"
 
 

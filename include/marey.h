@@ -279,7 +279,7 @@ MAREY_FN_ const marey_table_t *marey_load(void) {
         const char *absence = "";
         const marey_table_t *table = marey_find_(&absence);
         __atomic_store_n(&marey_absence_, absence, __ATOMIC_RELAXED);
-        __atomic_store_n(&marey_table_, table, __ATOMIC_RELAXED);
+        __atomic_store_n(&marey_table_, table, __ATOMIC_RELEASE);
         const uint64_t *live = table == NULL ? &marey_never_ : table->live;
         __atomic_store_n(&marey_live_, live, __ATOMIC_RELEASE);
     }
@@ -292,10 +292,11 @@ MAREY_FN_ const marey_table_t *marey_live_table_(void) {
     if (__builtin_expect(__atomic_load_n(live, __ATOMIC_RELAXED) == 0, 1)) {
         return NULL;
     }
-    if (live != &marey_unasked_) {
-        return __atomic_load_n(&marey_table_, __ATOMIC_RELAXED);
+    const marey_table_t *table = __atomic_load_n(&marey_table_, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(table != NULL, 1)) {
+        return table;
     }
-    const marey_table_t *table = marey_load();
+    table = marey_load();
     return table == NULL || __atomic_load_n(table->live, __ATOMIC_RELAXED) == 0 ? NULL : table;
 }
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -228,6 +229,20 @@ def test_a_signal_handler_may_enter_scopes(language: Language, library: str) -> 
     dropped = signals - recorded
     assert profile.losses() == ({"reentrant_events": dropped} if dropped else {})
     assert counts["looped",] == loops + 1
+
+
+# Without room for thread-local storage of libraries that are loaded late, they allocate it.
+@pytest.mark.parametrize("tunables", ["", "glibc.rtld.optional_static_tls=0"])
+def test_sigterm_may_come_in_the_middle_of_an_allocation(tunables: str, library: str) -> None:
+    done = subprocess.run(
+        [build("allocating.c", C11)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MAREY_LIB": library, "GLIBC_TUNABLES": tunables},
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    assert Profile("allocating.hatchet").counts() == {("work",): 1}
 
 
 @both_languages

@@ -133,7 +133,7 @@ unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_vo
 // Events. These cannot panic: they index nothing and unwrap nothing.
 
 extern "C" fn scope_enter(name: u32, kind: u8) -> u64 {
-    api::enter(name, NodeKind::from_u8(kind))
+    api::enter_kind(name, kind)
 }
 
 extern "C" fn scope_exit(name: u32) -> u64 {

@@ -29,6 +29,20 @@ pub const fn bucket(nanos: u64) -> u32 {
     if bucket < LAST { bucket } else { LAST }
 }
 
+/// The page of a duration's bucket, which is not below [`PAGES`] if the duration is in the last one for being
+/// too long; sooner known than the bucket.
+#[inline(always)]
+pub const fn page(nanos: u64) -> u32 {
+    (nanos | (BUCKETS_PER_PAGE as u64 / 2)).ilog2() - (LOG2 - 1)
+}
+
+/// The place of a duration's bucket within its page, if that is below [`PAGES`].
+#[inline(always)]
+pub const fn within_page(nanos: u64) -> u32 {
+    let log2 = (nanos | BUCKETS_PER_PAGE as u64).ilog2();
+    (nanos << LOG2 >> log2) as u32 % BUCKETS_PER_PAGE
+}
+
 /// The middle of a bucket, in nanoseconds.
 pub const fn middle_nanos(bucket: u32) -> u64 {
     let (page, within) = (bucket / BUCKETS_PER_PAGE, bucket % BUCKETS_PER_PAGE);
@@ -149,6 +163,17 @@ mod tests {
             let middle = middle_nanos(bucket(nanos));
             prop_assert!(middle.abs_diff(nanos) <= nanos / 64 + 1);
             prop_assert_eq!(bucket(middle), bucket(nanos));
+        }
+
+        #[test]
+        fn a_page_and_a_place_in_it_are_a_bucket(power in 0_u32..64, below in any::<u64>()) {
+            let nanos = (1 << power) + below % (1 << power);
+            if page(nanos) < PAGES {
+                prop_assert_eq!(page(nanos) * BUCKETS_PER_PAGE + within_page(nanos), bucket(nanos));
+            } else {
+                prop_assert_eq!(bucket(nanos), LAST);
+            }
+            prop_assert_eq!((page(0), within_page(0)), (0, 0));
         }
 
         #[test]

@@ -69,20 +69,19 @@ pub fn intern_metric(name: &str) -> Option<u32> {
 /// Enters a scope on this thread; returns its id, 0 when nothing is recorded.
 #[inline(always)]
 pub fn enter(name: u32, kind: NodeKind) -> u64 {
-    if !CONTROL.is_live() {
-        return 0;
-    }
-    let leaf = python_leaf();
-    local::event(|local| local.enter(name, kind, leaf))
+    local::enter(name, kind as u8)
+}
+
+/// The same for the number of a kind; one that names none is a plain scope.
+#[inline(always)]
+pub fn enter_kind(name: u32, kind: u8) -> u64 {
+    local::enter(name, kind)
 }
 
 /// Leaves the innermost scope with that name (0: with any); returns its id, 0 when there is none.
 #[inline(always)]
 pub fn exit(name: u32) -> u64 {
-    if !CONTROL.is_live() {
-        return 0;
-    }
-    local::event(|local| local.exit(name))
+    local::exit(name)
 }
 
 /// Leaves the scope with this id, which [`enter`] returned on this thread, and nothing that was entered

@@ -1,19 +1,24 @@
 //! The clock of the recorder: the processor's counter, turned into nanoseconds by one
 //! multiplication.
 //!
-//! `ticks` is the time-stamp counter where it is invariant (x86-64, `CPUID` leaf `8000_0007H`, bit 8) and
-//! `CLOCK_MONOTONIC` nanoseconds elsewhere. The factor is measured once, between the moment the
+//! `ticks` is the time-stamp counter where it can be trusted, and `CLOCK_MONOTONIC` nanoseconds
+//! elsewhere, which a profile says of itself. It is trusted on x86-64 if the processor calls it invariant (`CPUID`
+//! leaf `8000_0007H`, bit 8) and the kernel, which watches it, has it among its clocks. The factor is measured once, between the moment the
 //! library was loaded and the first session, over at least 2 ms: the error of two clock readings
 //! of 30 ns each is then below 3e-5.
 
+use crate::device;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Nanoseconds a tick, as a fixed-point number with 32 fractional bits.
-static NANOS_PER_TICK: AtomicU64 = AtomicU64::new(1 << 32);
+/// Nanoseconds a tick of the counter, which are less than one, in parts of 2^64. Zero where ticks are nanoseconds.
+static NANOS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 static CALIBRATED: OnceLock<()> = OnceLock::new();
 static LOADED: OnceLock<Pair> = OnceLock::new();
+
+/// Key of the note that says which clock it is, where that is not the counter.
+const NOTE: &str = "clock";
 
 const SHORTEST_BASELINE: Duration = Duration::from_millis(2);
 
@@ -56,7 +61,8 @@ pub(crate) fn note_load() {
 /// Measures the counter's rate, once. Waits until the baseline is long enough.
 pub(crate) fn calibrate() {
     CALIBRATED.get_or_init(|| {
-        if !counter_is_invariant() {
+        if !choose_counter() {
+            give_up_counter();
             return;
         }
         let first = *LOADED.get_or_init(Pair::now);
@@ -66,8 +72,12 @@ pub(crate) fn calibrate() {
             let nanos = now.monotonic_nanos.saturating_sub(first.monotonic_nanos);
             if nanos >= baseline {
                 let ticks = now.ticks.saturating_sub(first.ticks).max(1);
-                let factor = (u128::from(nanos) << 32) / u128::from(ticks);
-                NANOS_PER_TICK.store(factor as u64, Ordering::Relaxed);
+                let factor = (u128::from(nanos) << u64::BITS) / u128::from(ticks);
+                match u64::try_from(factor) {
+                    Ok(factor) => NANOS_PER_TICK.store(factor, Ordering::Relaxed),
+                    // It stands still, or is slower than any that is meant for this.
+                    Err(_) => give_up_counter(),
+                }
                 return;
             }
             std::hint::spin_loop();
@@ -78,27 +88,73 @@ pub(crate) fn calibrate() {
 /// Nanoseconds of a difference of ticks.
 #[inline(always)]
 pub(crate) fn nanos(ticks: u64) -> u64 {
-    let factor = NANOS_PER_TICK.load(Ordering::Relaxed);
-    ((u128::from(ticks) * u128::from(factor)) >> 32) as u64
+    if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 { ticks } else { counter_nanos(ticks) }
 }
 
-/// The counter now.
+/// The same, where the clock [is the counter](is_counter).
+#[inline(always)]
+pub(crate) fn counter_nanos(ticks: u64) -> u64 {
+    let factor = NANOS_PER_TICK.load(Ordering::Relaxed);
+    ((u128::from(ticks) * u128::from(factor)) >> u64::BITS) as u64
+}
+
+/// The clock now.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    ticks_at(counter())
+}
+
+/// The clock at the moment of this reading of the counter, which is now.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn ticks_at(counter: u64) -> u64 {
+    if TRUSTED.load(Ordering::Relaxed) == NO {
+        return system_nanos(libc::CLOCK_MONOTONIC);
+    }
+    counter
+}
+
+/// The clock now, where it [is the counter](is_counter).
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[expect(unsafe_code, reason = "the counter has no safe intrinsic")]
-pub(crate) fn ticks() -> u64 {
-    if INVARIANT.load(Ordering::Relaxed) == NO {
-        return system_nanos(libc::CLOCK_MONOTONIC);
-    }
+pub(crate) fn counter() -> u64 {
     // SAFETY: RDTSC exists on every x86-64 processor and only writes registers.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// The counter now.
+/// Whether the clock is the processor's counter.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_counter() -> bool {
+    TRUSTED.load(Ordering::Relaxed) == YES
+}
+
+/// The clock now.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     system_nanos(libc::CLOCK_MONOTONIC)
+}
+
+/// Nothing: there is no counter here.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn counter() -> u64 {
+    0
+}
+
+/// The clock at a moment that is now.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn ticks_at(_counter: u64) -> u64 {
+    ticks()
+}
+
+/// Whether the clock is the processor's counter.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn is_counter() -> bool {
+    false
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -107,19 +163,46 @@ const YES: u64 = 1;
 const NO: u64 = 2;
 /// 0 = not asked yet; the counter is then used, and only differences after `calibrate` count.
 #[cfg(target_arch = "x86_64")]
-static INVARIANT: AtomicU64 = AtomicU64::new(0);
+static TRUSTED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the counter the clock if it can be trusted; whether it can.
+#[cfg(target_arch = "x86_64")]
+fn choose_counter() -> bool {
+    let clocks = std::fs::read_to_string(KERNEL_CLOCKS);
+    let is_trusted = is_invariant() && kernel_trusts_counter(clocks.ok().as_deref());
+    if is_trusted {
+        TRUSTED.store(YES, Ordering::Relaxed);
+    }
+    is_trusted
+}
+
+/// Has the system's clock in place of the counter, and says so.
+fn give_up_counter() {
+    #[cfg(target_arch = "x86_64")]
+    TRUSTED.store(NO, Ordering::Relaxed);
+    device::note(NOTE, "CLOCK_MONOTONIC, since the processor's counter cannot be trusted");
+}
 
 #[cfg(target_arch = "x86_64")]
-fn counter_is_invariant() -> bool {
+fn is_invariant() -> bool {
     use std::arch::x86_64::__cpuid;
     const LEAF: u32 = 0x8000_0007;
-    let invariant = __cpuid(0x8000_0000).eax >= LEAF && __cpuid(LEAF).edx & (1 << 8) != 0;
-    INVARIANT.store(if invariant { YES } else { NO }, Ordering::Relaxed);
-    invariant
+    __cpuid(0x8000_0000).eax >= LEAF && __cpuid(LEAF).edx & (1 << 8) != 0
+}
+
+/// The clocks that the kernel has and trusts.
+#[cfg(target_arch = "x86_64")]
+const KERNEL_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// Whether the counter is among the kernel's clocks. It takes it from the list when it runs apart between
+/// processors, or stops. Where there is no list, as in some sandboxes, the processor's word must do.
+#[cfg(target_arch = "x86_64")]
+fn kernel_trusts_counter(clocks: Option<&str>) -> bool {
+    clocks.is_none_or(|clocks| clocks.split_whitespace().any(|clock| clock == "tsc"))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn counter_is_invariant() -> bool {
+fn choose_counter() -> bool {
     false
 }
 
@@ -138,6 +221,15 @@ fn system_nanos(clock: libc::clockid_t) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_counter_that_the_kernel_has_given_up_is_not_trusted() {
+        assert!(kernel_trusts_counter(Some("kvm-clock tsc acpi_pm \n")));
+        assert!(!kernel_trusts_counter(Some("hpet acpi_pm \n")));
+        assert!(!kernel_trusts_counter(Some("hyperv_clocksource_tsc_page acpi_pm\n")));
+        assert!(kernel_trusts_counter(None));
+    }
 
     #[test]
     fn nanoseconds_agree_with_the_monotonic_clock() {

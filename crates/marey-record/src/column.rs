@@ -1,6 +1,7 @@
 //! What one session keeps about the nodes of one thread: wall-time statistics and user metrics.
 
 use crate::arena::Arena;
+use crate::link::Link;
 use crate::names;
 use crate::tag::Tag;
 use marey_model::metric::{MetricError, MetricName, MetricValue};
@@ -21,7 +22,8 @@ pub(crate) struct Column {
     elements_len: AtomicU32,
 }
 
-/// Wall time of one node, nanoseconds, and where the rest of it is.
+/// Wall time of one node, nanoseconds, and where the rest of it is; on a cache line of its own.
+#[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Stats {
     count: AtomicU64,
@@ -29,12 +31,10 @@ pub(crate) struct Stats {
     own: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
-    /// Sketch number plus one; none while there is at most one entry.
-    sketch: AtomicU32,
+    /// None while there is at most one entry.
+    sketch: Link<Sketch>,
     /// First metric's number plus one.
     metrics: AtomicU32,
-    /// The page that was counted in last: its power in the high half, its number plus one below.
-    recent: AtomicU64,
 }
 
 impl Default for Stats {
@@ -45,20 +45,19 @@ impl Default for Stats {
             own: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
-            sketch: AtomicU32::new(0),
+            sketch: Link::default(),
             metrics: AtomicU32::new(0),
-            recent: AtomicU64::new(0),
         }
     }
 }
 
-/// For every power of two, the page that counts its buckets, plus one.
+/// For every power of two, the page that counts its buckets.
 #[derive(Debug)]
-struct Sketch([AtomicU32; sketch::PAGES as usize]);
+struct Sketch([Link<Page>; sketch::PAGES as usize]);
 
 impl Default for Sketch {
     fn default() -> Self {
-        Self([const { AtomicU32::new(0) }; sketch::PAGES as usize])
+        Self(std::array::from_fn(|_| Link::default()))
     }
 }
 
@@ -100,81 +99,117 @@ fn next(len: &AtomicU32) -> u32 {
     number
 }
 
+impl Stats {
+    /// Adds an entry if there is a counter for it that has room, as there is for nearly all; whether it did.
+    #[inline(always)]
+    pub(crate) fn record(&self, nanos: u64, own_nanos: u64) -> bool {
+        let Some(counter) = self.counter(nanos) else { return false };
+        let entries = counter.load(Ordering::Relaxed).wrapping_add(1);
+        if entries == 0 {
+            return false;
+        }
+        counter.store(entries, Ordering::Relaxed);
+        self.add(nanos, own_nanos);
+        true
+    }
+
+    /// Adds an entry to everything but the sketch.
+    #[inline(always)]
+    fn add(&self, nanos: u64, own_nanos: u64) {
+        add(&self.count, 1);
+        add(&self.total, nanos);
+        add(&self.own, own_nanos);
+        if nanos < self.min.load(Ordering::Relaxed) {
+            self.min.store(nanos, Ordering::Relaxed);
+        }
+        if nanos > self.max.load(Ordering::Relaxed) {
+            self.max.store(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// The counter of the bucket that a duration falls into, if its page was made.
+    #[inline(always)]
+    fn counter(&self, nanos: u64) -> Option<&AtomicU32> {
+        let page = self.sketch()?.page(sketch::page(nanos) as usize)?;
+        page.0.get(sketch::within_page(nanos) as usize)
+    }
+
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the sketch is reached through a link")]
+    fn sketch(&self) -> Option<&Sketch> {
+        // SAFETY: `Column::make_sketch` set an element of the column that these statistics are of.
+        unsafe { self.sketch.get() }
+    }
+}
+
+impl Sketch {
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the page is reached through a link")]
+    fn page(&self, power: usize) -> Option<&Page> {
+        // SAFETY: `Column::make_page` set an element of the column that this sketch is of.
+        unsafe { self.0.get(power)?.get() }
+    }
+}
+
+/// Counts one entry in a bucket.
+#[inline(always)]
+fn count(counter: &AtomicU32) {
+    counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+}
+
 impl Column {
+    /// The statistics of `node`; they stay where they are as long as the column.
+    #[inline(always)]
+    pub(crate) fn stats(&self, node: u32) -> Option<&Stats> {
+        self.stats.ensure(node)
+    }
+
     /// Adds one completed entry of `node`.
     #[inline(always)]
     pub(crate) fn record(&self, node: u32, nanos: u64, own_nanos: u64) {
-        let Some(stats) = self.stats.ensure(node) else { return };
-        let count = stats.count.load(Ordering::Relaxed);
-        stats.count.store(count + 1, Ordering::Relaxed);
-        add(&stats.total, nanos);
-        add(&stats.own, own_nanos);
-        let (min, max) = (stats.min.load(Ordering::Relaxed), stats.max.load(Ordering::Relaxed));
-        if nanos < min {
-            stats.min.store(nanos, Ordering::Relaxed);
-        }
-        if nanos > max {
-            stats.max.store(nanos, Ordering::Relaxed);
-        }
-        match count {
-            // A single entry is its own minimum: no sketch yet.
-            0 => {}
-            1 => {
-                self.count_bucket(stats, min);
-                self.count_bucket(stats, nanos);
-            }
-            _ => self.count_bucket(stats, nanos),
+        let Some(stats) = self.stats(node) else { return };
+        if !stats.record(nanos, own_nanos) {
+            self.record_new(stats, nanos, own_nanos);
         }
     }
 
-    #[inline(always)]
-    fn count_bucket(&self, stats: &Stats, nanos: u64) {
-        let bucket = sketch::bucket(nanos);
-        let within = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
-        let page = self.page(stats, bucket / sketch::BUCKETS_PER_PAGE);
-        if let Some(counter) = page.and_then(|page| page.0.get(within)) {
-            counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    fn page(&self, stats: &Stats, power: u32) -> Option<&Page> {
-        let recent = stats.recent.load(Ordering::Relaxed);
-        if recent as u32 != 0 && (recent >> 32) as u32 == power {
-            return self.pages.get(recent as u32 - 1);
-        }
-        self.other_page(stats, power)
-    }
-
-    /// The page of another power than the last one; made if there is none.
-    #[inline(never)]
-    fn other_page(&self, stats: &Stats, power: u32) -> Option<&Page> {
-        let sketch = match stats.sketch.load(Ordering::Relaxed) {
-            0 => self.make_sketch(stats)?,
-            number => self.sketches.get(number - 1)?,
-        };
-        let slot = sketch.0.get(power as usize)?;
-        if slot.load(Ordering::Relaxed) == 0 {
-            self.make_page(slot)?;
-        }
-        let number = slot.load(Ordering::Relaxed);
-        stats.recent.store(u64::from(power) << 32 | u64::from(number), Ordering::Relaxed);
-        self.pages.get(number - 1)
-    }
-
+    /// Adds an entry that has no counter yet, or one that is full.
     #[cold]
+    #[inline(never)]
+    fn record_new(&self, stats: &Stats, nanos: u64, own_nanos: u64) {
+        let (before, first) =
+            (stats.count.load(Ordering::Relaxed), stats.min.load(Ordering::Relaxed));
+        stats.add(nanos, own_nanos);
+        if before == 0 {
+            // A single entry is its own minimum: no sketch yet.
+            return;
+        }
+        if before == 1 {
+            self.count(stats, first);
+        }
+        self.count(stats, nanos);
+    }
+
+    /// Counts an entry in its bucket, whose page is made if there is none.
+    fn count(&self, stats: &Stats, nanos: u64) -> Option<()> {
+        let bucket = sketch::bucket(nanos);
+        let power = (bucket / sketch::BUCKETS_PER_PAGE) as usize;
+        let within = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
+        let sketch = stats.sketch().or_else(|| self.make_sketch(stats))?;
+        let page = sketch.page(power).or_else(|| self.make_page(sketch, power))?;
+        count(page.0.get(within)?);
+        Some(())
+    }
+
     fn make_sketch(&self, stats: &Stats) -> Option<&Sketch> {
-        let number = next(&self.sketches_len);
-        let sketch = self.sketches.ensure(number)?;
-        stats.sketch.store(number + 1, Ordering::Release);
+        let sketch = self.sketches.ensure(next(&self.sketches_len))?;
+        stats.sketch.set(Some(sketch));
         Some(sketch)
     }
 
-    #[cold]
-    fn make_page(&self, slot: &AtomicU32) -> Option<&Page> {
-        let number = next(&self.pages_len);
-        let page = self.pages.ensure(number)?;
-        slot.store(number + 1, Ordering::Release);
+    fn make_page(&self, sketch: &Sketch, power: usize) -> Option<&Page> {
+        let page = self.pages.ensure(next(&self.pages_len))?;
+        sketch.0.get(power)?.set(Some(page));
         Some(page)
     }
 
@@ -273,7 +308,7 @@ impl Column {
         let Some(stats) = self.stats.get(node) else { return NodeData::default() };
         let count = stats.count.load(Ordering::Relaxed);
         let (min, max) = (stats.min.load(Ordering::Relaxed), stats.max.load(Ordering::Relaxed));
-        let mut buckets = self.buckets(stats);
+        let mut buckets = buckets(stats);
         if buckets.is_empty() && count > 0 {
             buckets = vec![(sketch::bucket(min), 1)];
         }
@@ -293,29 +328,23 @@ impl Column {
             metrics,
         }
     }
+}
 
-    fn buckets(&self, stats: &Stats) -> Vec<(u32, u64)> {
-        let number = stats.sketch.load(Ordering::Acquire);
-        let Some(sketch) = number.checked_sub(1).and_then(|number| self.sketches.get(number))
-        else {
-            return Vec::new();
-        };
-        let mut buckets = Vec::new();
-        for (power, slot) in (0..).zip(&sketch.0) {
-            let number = slot.load(Ordering::Acquire);
-            let Some(page) = number.checked_sub(1).and_then(|number| self.pages.get(number)) else {
-                continue;
-            };
-            for (within, counter) in (0..).zip(&page.0) {
-                let count = counter.load(Ordering::Relaxed);
-                if count > 0 {
-                    let bucket = power * sketch::BUCKETS_PER_PAGE + within;
-                    buckets.push((bucket, u64::from(count)));
-                }
+/// Counted buckets of a node's sketch, ascending.
+fn buckets(stats: &Stats) -> Vec<(u32, u64)> {
+    let Some(sketch) = stats.sketch() else { return Vec::new() };
+    let mut buckets = Vec::new();
+    for power in 0..sketch::PAGES {
+        let Some(page) = sketch.page(power as usize) else { continue };
+        for (within, counter) in (0..).zip(&page.0) {
+            let count = counter.load(Ordering::Relaxed);
+            if count > 0 {
+                let bucket = power * sketch::BUCKETS_PER_PAGE + within;
+                buckets.push((bucket, u64::from(count)));
             }
         }
-        buckets
     }
+    buckets
 }
 
 impl Metric {

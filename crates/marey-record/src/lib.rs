@@ -57,6 +57,10 @@ mod error;
 #[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
+mod handler_slot;
+#[cfg(not(loom))]
+mod link;
+#[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
 mod lock;

@@ -3,16 +3,15 @@
 //! A signal handler that parks its thread would park the locks that the thread holds, too. So a thread
 //! counts what it is awaited for, and the handler asks.
 
-use std::cell::Cell;
+use crate::handler_slot::HandlerSlot;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{
     Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
 
-thread_local! {
-    static AWAITED: Cell<u32> = const { Cell::new(0) };
-}
+/// Points nowhere: the address is the number of things that others wait for the thread to do.
+static AWAITED: HandlerSlot<u8> = HandlerSlot::new();
 
 /// As long as this lives, others may wait for the thread that made it.
 #[derive(Debug)]
@@ -20,20 +19,23 @@ pub(crate) struct Awaited(PhantomData<*const ()>);
 
 impl Awaited {
     pub(crate) fn begin() -> Self {
-        AWAITED.set(AWAITED.get() + 1);
+        AWAITED.set(AWAITED.get().wrapping_add(1));
         Self(PhantomData)
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        AWAITED.set(AWAITED.get().saturating_sub(1));
+        // Null where there is no slot, or the thread is as good as over.
+        if is_awaited() {
+            AWAITED.set(AWAITED.get().wrapping_sub(1));
+        }
     }
 }
 
 /// Whether others may wait for the calling thread; async-signal-safe.
 pub(crate) fn is_awaited() -> bool {
-    AWAITED.get() > 0
+    !AWAITED.get().is_null()
 }
 
 /// A lock that the calling thread holds, with the guard of the standard library.

@@ -126,8 +126,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     device::begin_session(&session);
     CONTROL.mark(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
-    CONTROL.live.fetch_or(bit(slot), Ordering::SeqCst);
-    CONTROL.active.fetch_or(bit(slot), Ordering::SeqCst);
+    CONTROL.begin(slot);
     drop(sessions);
     account::measure_scope();
     checkpoint::ensure_running();
@@ -143,7 +142,7 @@ fn begin_epoch() {
     account::reset();
     registry::begin_epoch();
     device::begin_epoch();
-    CONTROL.epoch.fetch_add(1, Ordering::SeqCst);
+    CONTROL.begin_epoch();
     local::event(|_| ());
 }
 
@@ -158,7 +157,7 @@ fn resume(session: &Session) {
     if session.is_trace() && active & bit(session.slot) == 0 {
         trace::note(session, SessionEvent::Activated, clock::ticks());
     }
-    CONTROL.active.fetch_or(bit(session.slot), Ordering::SeqCst);
+    CONTROL.activate(session.slot);
 }
 
 /// Stops a session from recording. Events that began before this are complete when it returns.
@@ -174,9 +173,9 @@ pub(crate) fn deactivate(id: SessionId) -> Result<(), Error> {
 /// Takes a session out of those that record; whether it was one. Events that began before this are complete
 /// when it returns.
 fn silence(slot: u32) -> bool {
-    let before = CONTROL.active.fetch_and(!bit(slot), Ordering::SeqCst);
+    let was_active = CONTROL.deactivate(slot);
     registry::wait_outside_events(&registry::running());
-    before & bit(slot) != 0
+    was_active
 }
 
 /// Ids of the live sessions, lowest first.
@@ -368,6 +367,7 @@ fn set_part(session: &mut Session, part: Range<u64>) {
 fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], with_open: bool) {
     let view = session.view();
     let columns: Vec<_> = threads.iter().map(|thread| thread.take_column(view.slot)).collect();
+    CONTROL.has_changed();
     let is_sure = registry::wait_outside_events(threads);
     let mut tree = std::mem::take(&mut session.ended_threads);
     for (thread, column) in threads.iter().zip(columns) {

@@ -42,6 +42,13 @@ impl Seq {
         self.0.store(value + 1, Ordering::Release);
     }
 
+    /// Leaves the event as if it had not been, because nothing was changed in it.
+    #[inline(always)]
+    pub fn cancel(&self) {
+        let value = self.0.load(Ordering::Relaxed);
+        self.0.store(value - 1, Ordering::Release);
+    }
+
     /// Whether the owner is in an event.
     pub fn is_inside(&self) -> bool {
         self.0.load(Ordering::Relaxed) & 1 != 0

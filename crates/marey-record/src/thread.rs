@@ -5,12 +5,14 @@ use crate::clock;
 use crate::column::{Column, NodeData};
 use crate::control::{CONTROL, MAX_SESSIONS};
 use crate::device::Launches;
+use crate::link::Link;
+use crate::local::Local;
 use crate::losses;
 use crate::os;
 use crate::published::Published;
 use crate::seq::Seq;
 use crate::trace::Log;
-use crate::tree::{Nodes, SHADOW_ROOT};
+use crate::tree::{Node, Nodes, SHADOW_ROOT, name_kind};
 use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -33,8 +35,22 @@ pub(crate) struct ThreadTree {
     given_up: AtomicU64,
     pub(crate) nodes: Nodes,
     pub(crate) frames: Arena<Frame, 6>,
-    pub(crate) depth: AtomicU32,
     pub(crate) task: TaskScope,
+    /// Below all scopes.
+    pub(crate) bottom: Frame,
+    /// The innermost frame, or the one below all scopes; none before the owner has begun.
+    pub(crate) top: Link<Frame>,
+    /// The frame below that, which is the bottom's own. Owner only, as what follows.
+    pub(crate) outer: Link<Frame>,
+    /// The link to the node that was entered next the last time that the thread was here; none where it
+    /// has to look first.
+    pub(crate) expected: Link<Link<Node>>,
+    /// The id of the next scope.
+    next_id: AtomicU64,
+    /// Name of the innermost state; 0 for none.
+    pub(crate) state: AtomicU32,
+    /// What nobody else looks at, once the thread has it.
+    pub(crate) owner: AtomicPtr<Local>,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
     /// Made when a trace session first sees the thread.
     log: Published<Log>,
@@ -78,14 +94,27 @@ pub(crate) struct Position {
 pub(crate) struct Frame {
     /// The name in the low half; above it a `NodeKind` in the low byte, and flags.
     name_kind: AtomicU64,
-    /// The node in the shadow tree in the low half, that in the Python tree above.
-    nodes: AtomicU64,
-    state: AtomicU64,
+    shadow_node: AtomicU32,
+    python_node: AtomicU32,
+    state: AtomicU32,
     sessions: AtomicU64,
     start_ticks: AtomicU64,
     child_nanos: AtomicU64,
     id: AtomicU64,
+    /// The node in the shadow tree if it is the scope's own, and not one further up. Owner only.
+    pub(crate) node: Link<Node>,
+    /// The name by which the scope is left in the usual way; [`NOBODY`] if that is not all there is to it.
+    /// It has a node of its own then, and a frame below. Owner only.
+    pub(crate) left_as: AtomicU64,
+    /// Frames below this one; as what follows, the same whatever the frame holds.
+    depth: AtomicU32,
+    below: Link<Frame>,
+    /// Owner only.
+    pub(crate) above: Link<Frame>,
 }
+
+/// No name, whatever a caller takes for one.
+pub(crate) const NOBODY: u64 = u64::MAX;
 
 /// A copy of an entered scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,44 +137,119 @@ pub(crate) struct OpenFrame {
 impl Frame {
     #[inline(always)]
     pub(crate) fn copy(&self) -> OpenFrame {
-        let name_kind = self.name_kind.load(Ordering::Relaxed);
-        let nodes = self.nodes.load(Ordering::Relaxed);
+        let (name, kind_flags) = self.name_and_kind_flags();
         OpenFrame {
-            name: name_kind as u32,
-            kind_flags: (name_kind >> 32) as u32,
-            shadow_node: nodes as u32,
-            python_node: (nodes >> 32) as u32,
-            state: self.state.load(Ordering::Relaxed) as u32,
+            name,
+            kind_flags,
+            shadow_node: self.shadow_node.load(Ordering::Relaxed),
+            python_node: self.python_node(),
+            state: self.state.load(Ordering::Relaxed),
             sessions: self.sessions.load(Ordering::Relaxed),
-            start_ticks: self.start_ticks.load(Ordering::Relaxed),
-            child_nanos: self.child_nanos.load(Ordering::Relaxed),
-            id: self.id.load(Ordering::Relaxed),
+            start_ticks: self.start_ticks(),
+            child_nanos: self.child_nanos(),
+            id: self.id(),
         }
     }
 
     #[inline(always)]
     pub(crate) fn set(&self, frame: &OpenFrame) {
-        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-        self.name_kind.store(pair(frame.name, frame.kind_flags), Ordering::Relaxed);
-        self.nodes.store(pair(frame.shadow_node, frame.python_node), Ordering::Relaxed);
-        self.state.store(u64::from(frame.state), Ordering::Relaxed);
+        self.name_kind.store(name_kind(frame.name, frame.kind_flags), Ordering::Relaxed);
+        self.shadow_node.store(frame.shadow_node, Ordering::Relaxed);
+        self.python_node.store(frame.python_node, Ordering::Relaxed);
+        self.state.store(frame.state, Ordering::Relaxed);
         self.sessions.store(frame.sessions, Ordering::Relaxed);
         self.start_ticks.store(frame.start_ticks, Ordering::Relaxed);
         self.child_nanos.store(frame.child_nanos, Ordering::Relaxed);
         self.id.store(frame.id, Ordering::Relaxed);
     }
 
-    /// The kind in the low byte, flags above.
+    /// Becomes that of a scope that begins now, with a node of its own.
     #[inline(always)]
-    pub(crate) fn kind_flags(&self) -> u32 {
-        (self.name_kind.load(Ordering::Relaxed) >> 32) as u32
+    pub(crate) fn enter(&self, node: &Node, python_node: u32, state: u32, id: u64) {
+        self.name_kind.store(node.name_kind(), Ordering::Relaxed);
+        self.left_as.store(node.name().into(), Ordering::Relaxed);
+        self.shadow_node.store(node.number(), Ordering::Relaxed);
+        self.python_node.store(python_node, Ordering::Relaxed);
+        self.state.store(state, Ordering::Relaxed);
+        self.sessions.store(node.sessions(), Ordering::Relaxed);
+        self.child_nanos.store(0, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
+        self.node.set(Some(node));
+        self.start_ticks.store(clock::counter(), Ordering::Relaxed);
     }
 
-    /// The nodes in the shadow tree and in the Python tree.
+    /// Frames below this one.
     #[inline(always)]
-    pub(crate) fn nodes(&self) -> (u32, u32) {
-        let nodes = self.nodes.load(Ordering::Relaxed);
-        (nodes as u32, (nodes >> 32) as u32)
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    /// The node in the shadow tree, if the frame has one of its own.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "nodes are reached through links")]
+    pub(crate) fn own_node(&self) -> Option<&Node> {
+        // SAFETY: a node of the tree that the frame is of, whose parts live as long as one another.
+        unsafe { self.node.get() }
+    }
+
+    /// The frame's own node, if it is a child of the node of the frame below.
+    #[inline(always)]
+    pub(crate) fn node_in(&self, below: &Self) -> Option<&Node> {
+        let (node, outer) = (self.own_node()?, below.own_node()?);
+        (node.parent() == outer.number()).then_some(node)
+    }
+
+    /// The frame below; none below the bottom.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "frames are reached through links")]
+    pub(crate) fn below(&self) -> Option<&Self> {
+        // SAFETY: `lay_on` set a frame of the same tree, whose frames live as long as one another.
+        unsafe { self.below.get() }
+    }
+
+    /// Makes this the frame above another one.
+    #[inline(always)]
+    pub(crate) fn lay_on(&self, below: &Self) {
+        self.depth.store(below.depth() + 1, Ordering::Relaxed);
+        self.below.set(Some(below));
+        below.above.set(Some(self));
+    }
+
+    #[inline(always)]
+    pub(crate) fn name_and_kind_flags(&self) -> (u32, u32) {
+        let name_kind = self.name_kind.load(Ordering::Relaxed);
+        (name_kind as u32, (name_kind >> 32) as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind_flags(&self) -> u32 {
+        self.name_and_kind_flags().1
+    }
+
+    #[inline(always)]
+    pub(crate) fn python_node(&self) -> u32 {
+        self.python_node.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn start_ticks(&self) -> u64 {
+        self.start_ticks.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn child_nanos(&self) -> u64 {
+        self.child_nanos.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// The node in the shadow tree.
+    #[inline(always)]
+    pub(crate) fn shadow_node(&self) -> u32 {
+        self.shadow_node.load(Ordering::Relaxed)
     }
 
     /// Sessions that saw the entry.
@@ -157,15 +261,13 @@ impl Frame {
     /// Adds to the time of the completed children.
     #[inline(always)]
     pub(crate) fn add_child_nanos(&self, nanos: u64) {
-        let sum = self.child_nanos.load(Ordering::Relaxed).wrapping_add(nanos);
-        self.child_nanos.store(sum, Ordering::Relaxed);
+        self.child_nanos.store(self.child_nanos().wrapping_add(nanos), Ordering::Relaxed);
     }
 
     /// Sets and clears flags. The owner's call, so no other thread writes meanwhile.
     pub(crate) fn change_flags(&self, set: u32, clear: u32) {
-        let name_kind = self.name_kind.load(Ordering::Relaxed);
-        let changed = (name_kind | u64::from(set) << 32) & !(u64::from(clear) << 32);
-        self.name_kind.store(changed, Ordering::Relaxed);
+        let (name, kind_flags) = self.name_and_kind_flags();
+        self.name_kind.store(name_kind(name, (kind_flags | set) & !clear), Ordering::Relaxed);
     }
 }
 
@@ -197,8 +299,14 @@ impl ThreadTree {
             given_up: AtomicU64::new(0),
             nodes: Nodes::default(),
             frames: Arena::default(),
-            depth: AtomicU32::new(0),
             task: TaskScope::default(),
+            bottom: Frame::default(),
+            top: Link::default(),
+            outer: Link::default(),
+            expected: Link::default(),
+            next_id: AtomicU64::new(0),
+            state: AtomicU32::new(0),
+            owner: AtomicPtr::new(std::ptr::null_mut()),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),
             launches: Published::default(),
@@ -225,6 +333,33 @@ impl ThreadTree {
     /// the signal's handler has jumped elsewhere, or it gets no processor. It may write to what it had.
     pub(crate) fn is_stuck(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) == self.seq.number()
+    }
+
+    /// Makes a frame the innermost one.
+    #[inline(always)]
+    pub(crate) fn stand_on(&self, frame: &Frame) {
+        self.stand_at(frame, frame.own_node().map(|node| &node.first));
+    }
+
+    /// The same, where another node than the first one in the frame is expected.
+    #[inline(always)]
+    pub(crate) fn stand_at(&self, frame: &Frame, expected: Option<&Link<Node>>) {
+        self.outer.set(Some(frame.below().unwrap_or(frame)));
+        self.top.set(Some(frame));
+        self.expected.set(expected);
+    }
+
+    /// Has scopes numbered from here on.
+    pub(crate) fn begin_ids(&self, first: u64) {
+        self.next_id.store(first, Ordering::Relaxed);
+    }
+
+    /// A fresh scope id.
+    #[inline(always)]
+    pub(crate) fn next_id(&self) -> u64 {
+        let id = self.next_id.load(Ordering::Relaxed);
+        self.next_id.store(id + 1, Ordering::Relaxed);
+        id
     }
 
     /// The owner's column of a session, made if there is none. Only inside an event.
@@ -317,9 +452,7 @@ impl ThreadTree {
     #[inline]
     pub(crate) fn position(&self) -> Option<Position> {
         self.seq.read(TRIES, || {
-            let depth = self.depth.load(Ordering::Relaxed);
-            let top = depth.checked_sub(1).and_then(|at| self.frames.get(at));
-            let innermost = top.map_or(0, |frame| frame.id.load(Ordering::Relaxed));
+            let (depth, innermost) = self.innermost().map_or((0, 0), |top| (top.depth(), top.id()));
             let is_inside = self.task.host.load(Ordering::Relaxed) == innermost;
             let task_node = self.task.node.load(Ordering::Relaxed);
             Position {
@@ -328,6 +461,20 @@ impl ThreadTree {
                 task_node: if is_inside { task_node } else { SHADOW_ROOT },
             }
         })
+    }
+
+    /// The frames, innermost first, without the one below all scopes.
+    fn frames_from_top(&self) -> impl Iterator<Item = &Frame> {
+        let frames = std::iter::successors(self.innermost(), |frame| frame.below());
+        frames.filter(|frame| frame.depth() > 0)
+    }
+
+    /// The innermost frame, or the one below all scopes; none before the owner has begun.
+    #[inline]
+    #[expect(unsafe_code, reason = "the frame is reached through a link")]
+    fn innermost(&self) -> Option<&Frame> {
+        // SAFETY: a frame of this tree.
+        unsafe { self.top.get() }
     }
 
     /// The entered scopes, outermost first; whole, unless the thread never paused for long enough.
@@ -341,9 +488,9 @@ impl ThreadTree {
     pub(crate) fn copy_open_frames(&self, frames: &mut Vec<OpenFrame>) {
         const PATIENCE: u32 = 20;
         let mut copy = || {
-            let depth = self.depth.load(Ordering::Relaxed);
             frames.clear();
-            frames.extend((0..depth).filter_map(|at| Some(self.frames.get(at)?.copy())));
+            frames.extend(self.frames_from_top().map(Frame::copy));
+            frames.reverse();
         };
         for _ in 0..PATIENCE {
             if self.seq.read(TRIES, &mut copy).is_some() {

@@ -1,9 +1,11 @@
 //! A thread's context tree: nodes that anybody may read, and the owner's index over them.
 
 use crate::arena::Arena;
+use crate::column::Stats;
+use crate::link::Link;
 use crate::names;
 use marey_model::context::NodeKind;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Root of the paths made of scopes.
 pub(crate) const SHADOW_ROOT: u32 = 0;
@@ -13,38 +15,92 @@ pub(crate) const PYTHON_ROOT: u32 = 1;
 /// A context node. Written once by the owner, before `Nodes::len` counts it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// The name in the low half, the parent above.
-    name_parent: AtomicU64,
+    /// The name in the low half, the kind above.
+    name_kind: AtomicU64,
     /// Sessions that saw it entered. Part of its identity, so that each session finds its own path.
     sessions: AtomicU64,
-    kind: AtomicU8,
-    /// The child found last. Owner only.
-    last_child: AtomicU32,
+    parent: AtomicU32,
+    number: AtomicU32,
+    /// The child found last. Owner only, as what is below.
+    last_child: Link<Node>,
+    /// The child that was entered first of all the last time.
+    pub(crate) first: Link<Node>,
+    /// The child of the same parent that was entered after this one the last time.
+    pub(crate) next: Link<Node>,
+    /// The node's statistics, if one session records and keeps no events.
+    pub(crate) stats: Link<Stats>,
+    /// The version of the masks under which entering and leaving the node is usual.
+    usual_version: AtomicU64,
 }
 
 impl Node {
+    #[inline(always)]
     pub(crate) fn parent(&self) -> u32 {
-        (self.name_parent.load(Ordering::Relaxed) >> 32) as u32
+        self.parent.load(Ordering::Relaxed)
     }
 
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// The name in the low half, the kind above.
+    #[inline(always)]
+    pub(crate) fn name_kind(&self) -> u64 {
+        self.name_kind.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
     pub(crate) fn name(&self) -> u32 {
-        self.name_parent.load(Ordering::Relaxed) as u32
+        self.name_kind() as u32
     }
 
     pub(crate) fn kind(&self) -> NodeKind {
-        NodeKind::from_u8(self.kind.load(Ordering::Relaxed))
+        NodeKind::from_u8((self.name_kind() >> 32) as u8)
     }
 
+    #[inline(always)]
     pub(crate) fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
     }
 
+    /// Whether the node is one of this name and kind that these sessions saw.
     #[inline(always)]
-    fn is(&self, key: &Key) -> bool {
-        self.name_parent.load(Ordering::Relaxed) == key.name_parent()
-            && self.sessions.load(Ordering::Relaxed) == key.sessions
-            && self.kind.load(Ordering::Relaxed) == key.kind as u8
+    pub(crate) fn is(&self, name_kind: u64, sessions: u64) -> bool {
+        self.name_kind() == name_kind && self.sessions() == sessions
     }
+
+    #[inline(always)]
+    fn has(&self, key: &Key) -> bool {
+        self.is(name_kind(key.name, key.kind as u32), key.sessions)
+            && self.parent.load(Ordering::Relaxed) == key.parent
+    }
+
+    /// The child that was found last.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "nodes are reached through links")]
+    fn last_child(&self) -> Option<&Self> {
+        // SAFETY: `Index::child` set a node of the same tree, whose nodes live as long as one another.
+        unsafe { self.last_child.get() }
+    }
+
+    /// Notes that entering and leaving the node is usual under this version of the masks.
+    pub(crate) fn note_usual(&self, stats: Option<&Stats>, version: u64) {
+        self.stats.set(stats);
+        self.usual_version.store(version, Ordering::Relaxed);
+    }
+
+    /// Whether entering and leaving the node is usual under this version of the masks.
+    #[inline(always)]
+    pub(crate) fn is_usual(&self, version: u64) -> bool {
+        self.usual_version.load(Ordering::Relaxed) == version
+    }
+}
+
+/// A name and the bits above it in one word.
+#[inline(always)]
+pub(crate) fn name_kind(name: u32, kind_flags: u32) -> u64 {
+    u64::from(kind_flags) << 32 | u64::from(name)
 }
 
 /// What makes a node: the same key under the same root is the same node.
@@ -58,14 +114,10 @@ pub(crate) struct Key {
 
 impl Key {
     #[inline(always)]
-    fn name_parent(&self) -> u64 {
-        u64::from(self.parent) << 32 | u64::from(self.name)
-    }
-
-    #[inline(always)]
     fn hash(&self) -> u64 {
         const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let word = self.name_parent() ^ self.sessions.rotate_left(17) ^ (self.kind as u64) << 61;
+        let name_parent = u64::from(self.parent) << 32 | u64::from(self.name);
+        let word = name_parent ^ self.sessions.rotate_left(17) ^ (self.kind as u64) << 61;
         let mixed = word.wrapping_mul(ODD);
         mixed ^ (mixed >> 32)
     }
@@ -104,9 +156,10 @@ impl Nodes {
     fn push(&self, key: &Key) -> Option<u32> {
         let id = self.len.load(Ordering::Relaxed);
         let node = self.arena.ensure(id)?;
-        node.name_parent.store(key.name_parent(), Ordering::Relaxed);
-        node.kind.store(key.kind as u8, Ordering::Relaxed);
+        node.name_kind.store(name_kind(key.name, key.kind as u32), Ordering::Relaxed);
         node.sessions.store(key.sessions, Ordering::Relaxed);
+        node.parent.store(key.parent, Ordering::Relaxed);
+        node.number.store(id, Ordering::Relaxed);
         self.len.store(id + 1, Ordering::Release);
         Some(id)
     }
@@ -129,12 +182,12 @@ impl Index {
     #[inline(always)]
     pub(crate) fn child(&mut self, nodes: &Nodes, key: &Key) -> Option<u32> {
         let parent = nodes.get(key.parent)?;
-        let last = parent.last_child.load(Ordering::Relaxed);
-        if last != 0 && nodes.get(last).is_some_and(|node| node.is(key)) {
-            return Some(last);
+        let name_kind = name_kind(key.name, key.kind as u32);
+        if let Some(last) = parent.last_child().filter(|last| last.is(name_kind, key.sessions)) {
+            return Some(last.number());
         }
         let found = self.find_or_make(nodes, key)?;
-        parent.last_child.store(found, Ordering::Relaxed);
+        parent.last_child.set(nodes.get(found));
         Some(found)
     }
 
@@ -154,7 +207,7 @@ impl Index {
             if id == 0 {
                 return self.make(nodes, key, at);
             }
-            if nodes.get(id).is_some_and(|node| node.is(key)) {
+            if nodes.get(id).is_some_and(|node| node.has(key)) {
                 return Some(id);
             }
             at = (at + 1) & mask;

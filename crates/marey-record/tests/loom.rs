@@ -150,6 +150,72 @@ fn a_column_that_was_taken_away_is_written_to_no_more() {
 }
 
 #[test]
+fn a_column_that_was_noted_is_written_to_no_more_once_it_was_taken_away() {
+    loom::model(|| {
+        // As above; and the version of what the owner has noted.
+        let column = Arc::new(AtomicU32::new(1));
+        let version = Arc::new(AtomicU64::new(1));
+        let seq = Arc::new(Seq::default());
+        let columns = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let taker = {
+            let (column, version) = (Arc::clone(&column), Arc::clone(&version));
+            let (seq, columns) = (Arc::clone(&seq), Arc::clone(&columns));
+            thread::spawn(move || {
+                assert_eq!(column.swap(0, Ordering::AcqRel), 1);
+                version.fetch_add(1, Ordering::SeqCst);
+                heavy_fence();
+                assert!(seq.wait_outside_event(rest).is_ok());
+                columns[0].load(Ordering::Relaxed)
+            })
+        };
+        let mut noted = (1, 1);
+        for _ in 0..2 {
+            assert!(seq.begin());
+            let now = version.load(Ordering::Acquire);
+            if noted.0 != now {
+                // The event was not usual after all, and begins again.
+                seq.cancel();
+                assert!(seq.begin());
+                let now = version.load(Ordering::Acquire);
+                let mut number = column.load(Ordering::Relaxed);
+                if number == 0 {
+                    number = 2;
+                    column.store(number, Ordering::Release);
+                }
+                noted = (now, number);
+            }
+            let entries = &columns[noted.1 as usize - 1];
+            entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            seq.end();
+        }
+        let taken = taker.join().unwrap();
+        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "it could have been freed");
+        assert_eq!(taken + columns[1].load(Ordering::Relaxed), 2, "no entry is lost");
+    });
+}
+
+#[test]
+fn an_event_that_was_called_off_hides_no_half_of_the_next() {
+    loom::model(|| {
+        let pair = Arc::new(Pair::default());
+        let reader = {
+            let pair = Arc::clone(&pair);
+            thread::spawn(move || {
+                if let Some((first, second)) = pair.seq.read(2, || pair.load()) {
+                    assert_eq!(first, second);
+                }
+            })
+        };
+        assert!(pair.seq.begin());
+        pair.seq.cancel();
+        pair.set(1);
+        reader.join().unwrap();
+        assert_eq!(pair.seq.read(1, || pair.load()), Some((1, 1)));
+        assert_eq!(pair.seq.events(), 1);
+    });
+}
+
+#[test]
 fn an_element_that_is_counted_is_there_and_whole() {
     /// Of the second chunk, so that a chunk is made while the other thread looks.
     const INDEX: u32 = 2;

@@ -47,14 +47,6 @@ impl Local {
         }
     }
 
-    /// The same for an entry that only [usual](crate::control::Control::unusual) sessions saw begin.
-    #[inline(always)]
-    pub(super) fn record_usual(&self, entry: &Entry) {
-        for slot in slots(entry.sessions & CONTROL.active.load(Ordering::Relaxed)) {
-            self.add(slot, entry.place.shadow, entry);
-        }
-    }
-
     #[inline(always)]
     fn add(&self, slot: u32, node: u32, entry: &Entry) {
         if let Some(column) = self.tree.column(slot) {

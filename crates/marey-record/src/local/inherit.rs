@@ -1,6 +1,6 @@
 //! Where a thread begins and ends: below the main thread's scopes, or below those from before a fork.
 
-use super::{FOREIGN, INHERITED, LOCAL, Local, ROOTS, STEP, register, take_local};
+use super::{FOREIGN, INHERITED, Local, ROOTS, STEP, give, register, take_local};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::registry;
@@ -55,16 +55,19 @@ impl Local {
         if let Some(position) = followed.position {
             self.take_task_over(&followed.main, position.task_node);
         }
+        // Whoever enters a scope below this one looks first where the main thread is now.
+        self.top_frame().node.set(None);
+        self.tree.stand_on(self.top_frame());
         self.followed = Some(followed);
     }
 
     /// Stands below the main thread's stack.
     fn take_main_over(&mut self, frames: &[OpenFrame]) {
-        self.depth = 0;
         self.inherited = 0;
-        self.tree.depth.store(0, Ordering::Release);
+        self.open_operators = 0;
+        self.tree.stand_on(&self.tree.bottom);
         self.take_over(frames, INHERITED);
-        self.inherited = self.depth;
+        self.inherited = self.depth();
     }
 
     /// Stands in the scope of the task that the main thread runs, inside its stack.
@@ -86,7 +89,7 @@ impl Local {
             id: 0,
         };
         self.push(&frame);
-        self.inherited = self.depth;
+        self.inherited = self.depth();
     }
 
     /// Finds or makes the path of another thread's node; returns its node here.
@@ -137,7 +140,7 @@ impl Local {
         if !self.tree.seq.begin() {
             return;
         }
-        while self.depth > self.inherited {
+        while self.depth() > self.inherited {
             self.close_inner(now);
         }
         self.tree.seq.end();
@@ -146,12 +149,12 @@ impl Local {
 
 /// In the child of a fork: the thread begins anew below the scopes that it had open.
 pub(crate) fn restart_after_fork() {
-    let Some(old) = take_local(std::ptr::null_mut()) else { return };
+    let Some(old) = take_local() else { return };
     let frames = old.tree.open_frames();
     register();
-    let Some(mut local) = take_local(std::ptr::null_mut()) else { return };
+    let Some(mut local) = take_local() else { return };
     local.take_over(&frames, FOREIGN);
-    LOCAL.set(Box::into_raw(local));
+    give(local);
 }
 
 /// Whether a frame is an entry of this thread and process that is still running.

@@ -86,7 +86,7 @@ impl Local {
     /// one that all sessions see.
     #[inline(always)]
     fn naming_operator(&self, active: u64) -> Option<Place> {
-        let top = self.tree.frames.get(self.depth.checked_sub(1)?)?;
+        let top = self.top_frame();
         let names = top.kind_flags() & LAUNCHES != 0 && active & !top.sessions() == 0;
         names.then(|| place_of(top))
     }

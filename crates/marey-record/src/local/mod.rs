@@ -13,15 +13,19 @@ mod launch;
 mod stack;
 mod steps;
 mod task;
+mod usual;
 mod values;
+mod word;
 
 pub use self::call::Interface;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_running_entry, restart_after_fork};
 
+use crate::api;
 use crate::clock;
 use crate::control::CONTROL;
 use crate::device;
+use crate::handler_slot::HandlerSlot;
 use crate::losses;
 use crate::names;
 use crate::recorder;
@@ -31,7 +35,6 @@ use crate::trace::{self, Log};
 use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -68,10 +71,11 @@ const ROOTS: Place = Place { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 pub(crate) struct Local {
     pub(crate) tree: Arc<ThreadTree>,
     index: Index,
-    /// Frames on the stack, inherited ones included.
-    depth: u32,
+    /// Frames that came with the thread, the outermost ones of its stack.
     inherited: u32,
     states: Vec<State>,
+    /// Operators on the stack that did not come with the thread.
+    open_operators: u32,
     /// Operators inside the one in progress; they are not recorded.
     nested_operators: u32,
     launching: launch::Launching,
@@ -82,7 +86,6 @@ pub(crate) struct Local {
     foreign: task::ForeignPlace,
     /// Kept for its memory.
     path: Vec<u32>,
-    next_id: u64,
 }
 
 struct State {
@@ -92,20 +95,19 @@ struct State {
     start_ticks: u64,
 }
 
+/// The calling thread's tree, for signal handlers.
+static TREE: HandlerSlot<ThreadTree> = HandlerSlot::new();
+
 thread_local! {
-    static LOCAL: Cell<*mut Local> = const { Cell::new(std::ptr::null_mut()) };
     static GUARD: Guard = const { Guard };
 }
-
-/// Marks a thread whose recorder is gone.
-const GONE: *mut Local = std::ptr::without_provenance_mut(1);
 
 /// Its destructor runs at the thread's end.
 struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(mut local) = take_local(GONE) {
+        if let Some(mut local) = take_local() {
             local.unwind();
             trace::thread_ended(&local.tree);
             device::thread_ended(&local.tree);
@@ -114,98 +116,132 @@ impl Drop for Guard {
     }
 }
 
-#[expect(unsafe_code, reason = "takes back the box behind the thread-local pointer")]
-fn take_local(next: *mut Local) -> Option<Box<Local>> {
-    let pointer = LOCAL.replace(next);
-    if pointer.is_null() || pointer == GONE {
-        return None;
-    }
-    // SAFETY: `register` put a leaked box there, and the pointer has just been replaced.
-    Some(unsafe { Box::from_raw(pointer) })
+/// Makes a recorder that of the calling thread.
+fn give(local: Box<Local>) {
+    let tree = Arc::clone(&local.tree);
+    tree.owner.store(Box::into_raw(local), Ordering::Relaxed);
+    TREE.set(Arc::as_ptr(&tree));
+    word::set(Arc::as_ptr(&tree));
+}
+
+/// Takes the recorder away from the calling thread.
+#[expect(unsafe_code, reason = "takes back the box that `give` gave away")]
+fn take_local() -> Option<Box<Local>> {
+    let tree = thread_tree()?;
+    word::set(std::ptr::null());
+    TREE.set(std::ptr::null());
+    // SAFETY: `give` put the box there with the tree, and that has just been taken away.
+    Some(unsafe { Box::from_raw(tree.owner.load(Ordering::Relaxed)) })
+}
+
+/// The shared part of the calling thread's recorder, which may be looked at also in the middle of an event.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+fn thread_tree<'a>() -> Option<&'a ThreadTree> {
+    // SAFETY: null, or the tree of the box that `give` gave away, which holds it until the thread ends
+    // or, outside of events, begins anew.
+    unsafe { word::get().as_ref() }
 }
 
 /// Runs one event on this thread's recorder, or drops it (and counts that) if the thread has none
 /// any more or is inside an event already.
 #[inline(always)]
-#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+#[expect(unsafe_code, reason = "the pointer is the thread's own")]
 pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
-    let mut pointer = LOCAL.get();
-    if !is_current(pointer) {
-        pointer = renew(pointer);
-        if pointer.is_null() {
-            return T::default();
-        }
-    }
-    // SAFETY: current, so it is the thread's own box.
-    let tree = unsafe { tree_of(pointer) };
+    let Some(tree) = thread_tree().filter(is_current).or_else(renew) else { return T::default() };
     if !tree.seq.begin() {
         losses::count(LossCause::Reentrant);
         return T::default();
     }
-    // SAFETY: as above, and no other thread has the pointer. `begin` succeeded, so this thread is in
-    // no other event: no other reference to the local exists.
-    let value = run(unsafe { &mut *pointer });
+    // SAFETY: the box of the thread that the tree is of, and no other thread has the pointer. `begin`
+    // succeeded, so this thread is in no other event: no other reference to the local exists.
+    let value = run(unsafe { &mut *tree.owner.load(Ordering::Relaxed) });
     tree.seq.end();
     value
 }
 
-/// Whether the pointer is a recorder with a tree of this epoch.
+/// Runs an event on this thread's tree if it turns out to be [usual]; `None` if it does not, which has
+/// changed nothing.
 #[inline(always)]
-#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
-fn is_current(pointer: *const Local) -> bool {
-    if pointer.is_null() || std::ptr::eq(pointer, GONE) {
-        return false;
+fn usual_event(run: impl FnOnce(&ThreadTree) -> Option<u64>) -> Option<u64> {
+    let tree = thread_tree()?;
+    if !tree.seq.begin() {
+        return None;
     }
-    // SAFETY: neither null nor the mark, so it is the thread's own box.
-    unsafe { tree_of(pointer) }.epoch == CONTROL.epoch.load(Ordering::Relaxed)
+    let value = run(tree);
+    if value.is_some() {
+        tree.seq.end();
+    } else {
+        tree.seq.cancel();
+    }
+    value
 }
 
-/// Gives the thread a recorder, in place of one whose sessions are all gone; null if it may have none
+/// Enters a scope of a `NodeKind`; returns its id, 0 when nothing is recorded.
+#[inline(always)]
+pub(crate) fn enter(name: u32, kind: u8) -> u64 {
+    match usual_event(|tree| tree.enter_usual(name, kind)) {
+        Some(id) => id,
+        None => enter_otherwise(name, kind),
+    }
+}
+
+#[inline(never)]
+fn enter_otherwise(name: u32, kind: u8) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let leaf = api::python_leaf();
+    event(|local| local.enter(name, NodeKind::from_u8(kind), leaf))
+}
+
+/// Leaves the innermost scope with that name (0: with any); returns its id, 0 when there is none.
+#[inline(always)]
+pub(crate) fn exit(name: u32) -> u64 {
+    let counter = clock::counter();
+    match usual_event(|tree| tree.exit_usual(name, counter)) {
+        Some(id) => id,
+        None => exit_otherwise(name, counter),
+    }
+}
+
+#[inline(never)]
+fn exit_otherwise(name: u32, counter: u64) -> u64 {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let now = clock::ticks_at(counter);
+    event(|local| local.exit(name, now))
+}
+
+/// Whether a tree is of this epoch.
+#[inline(always)]
+fn is_current(tree: &&ThreadTree) -> bool {
+    tree.epoch == CONTROL.epoch.load(Ordering::Relaxed)
+}
+
+/// Gives the thread a recorder, in place of one whose sessions are all gone; none if it may have none
 /// any more.
 #[cold]
 #[inline(never)]
-fn renew(pointer: *mut Local) -> *mut Local {
-    if pointer == GONE {
-        losses::count(LossCause::ThreadGone);
-        return std::ptr::null_mut();
-    }
+fn renew<'a>() -> Option<&'a ThreadTree> {
     if is_in_event() {
         // A signal handler: the recorder below it must stay.
         losses::count(LossCause::Reentrant);
-        return std::ptr::null_mut();
+        return None;
     }
-    if let Some(local) = take_local(std::ptr::null_mut()) {
+    if let Some(local) = take_local() {
         registry::forget(&local.tree);
     }
     register();
-    LOCAL.get()
+    thread_tree()
 }
 
-/// The shared part of a thread's recorder, which may be looked at also in the middle of an event.
-///
-/// # Safety
-/// `pointer` is the box that `register` leaked on this thread, which lives until the thread-local
-/// destructor takes it back.
-#[inline(always)]
-#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
-unsafe fn tree_of<'a>(pointer: *const Local) -> &'a ThreadTree {
-    // SAFETY: as the caller promises. The field is never written after the box was made, and behind
-    // the Arc are atomics.
-    unsafe {
-        let tree = &raw const (*pointer).tree;
-        &*Arc::as_ptr(&*tree)
-    }
-}
-
-/// Whether the calling thread is in the middle of an event. For signal handlers.
-#[expect(unsafe_code, reason = "the thread-local pointer is the thread's own")]
+/// Whether the calling thread is in the middle of an event; async-signal-safe.
+#[expect(unsafe_code, reason = "the thread's own pointer")]
 pub(crate) fn is_in_event() -> bool {
-    let pointer = LOCAL.get();
-    if pointer.is_null() || pointer == GONE {
-        return false;
-    }
-    // SAFETY: neither null nor the mark, so it is the thread's own box.
-    unsafe { tree_of(pointer) }.seq.is_inside()
+    // SAFETY: null, or the tree of the thread's box, which takes the pointer away before it goes.
+    unsafe { TREE.get().as_ref() }.is_some_and(|tree| tree.seq.is_inside())
 }
 
 #[cold]
@@ -219,11 +255,13 @@ fn register() {
     let (tree, first_id) = registry::started();
     let mut local = Box::new(Local::new(tree, first_id));
     local.begin_below_main();
-    LOCAL.set(Box::into_raw(local));
+    give(local);
 }
 
 impl Local {
     fn new(tree: Arc<ThreadTree>, first_id: u64) -> Self {
+        stack::lay_bottom(&tree);
+        tree.begin_ids(first_id);
         Self {
             follows_main: false,
             followed: None,
@@ -231,20 +269,18 @@ impl Local {
             path: Vec::new(),
             tree,
             index: Index::new(recorder::max_nodes()),
-            depth: 0,
             inherited: 0,
             states: Vec::with_capacity(8),
+            open_operators: 0,
             nested_operators: 0,
             launching: launch::Launching::NONE,
             calls: call::OpenCalls::NONE,
-            next_id: first_id,
         }
     }
 
     /// A fresh scope id.
     pub(crate) fn next_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id - 1
+        self.tree.next_id()
     }
 }
 
@@ -254,7 +290,8 @@ impl Local {
 pub(crate) fn measure_scope_nanos() -> f64 {
     const RUNS: usize = 33;
     const SCOPES: u32 = 64;
-    let mut local = Local::new(Arc::new(ThreadTree::new()), 0);
+    let tree = Arc::new(ThreadTree::new());
+    let mut local = Local::new(Arc::clone(&tree), 0);
     if trace::is_on() {
         // Nobody takes it over: it must hold what a run logs in every kind of session.
         local.tree.make_log(Log::with_records(4 * u64::from(SCOPES)));
@@ -263,10 +300,15 @@ pub(crate) fn measure_scope_nanos() -> f64 {
         let began = clock::ticks();
         for _ in 0..SCOPES {
             local.tree.seq.begin();
-            local.enter(names::LOST, NodeKind::Scope, PYTHON_ROOT);
+            if tree.enter_usual(names::LOST, NodeKind::Scope as u8).is_none() {
+                local.enter(names::LOST, NodeKind::Scope, PYTHON_ROOT);
+            }
             local.tree.seq.end();
             local.tree.seq.begin();
-            local.exit(names::LOST);
+            let now = clock::counter();
+            if tree.exit_usual(names::LOST, now).is_none() {
+                local.exit(names::LOST, clock::ticks_at(now));
+            }
             local.tree.seq.end();
         }
         let nanos = clock::nanos(clock::ticks().saturating_sub(began));

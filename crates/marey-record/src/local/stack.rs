@@ -1,12 +1,12 @@
 //! Entering and leaving scopes.
 
-use super::{CLOSING, Entry, FOREIGN, LAUNCHES, Local, Place, ROOTS, STEP};
+use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, Place, ROOTS, STEP};
 use crate::clock;
 use crate::control::{CONTROL, bit};
 use crate::losses;
 use crate::names;
-use crate::thread::{Frame, OpenFrame};
-use crate::tree::{Key, Node, PYTHON_ROOT, SHADOW_ROOT};
+use crate::thread::{Frame, NOBODY, OpenFrame, ThreadTree};
+use crate::tree::{Key, Node, PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ impl Local {
     /// The thread's place, once it stands where the main thread does if it follows it.
     #[inline(always)]
     fn place_to_enter(&mut self) -> Place {
-        if self.depth == self.inherited && self.follows_main {
+        if self.depth() == self.inherited && self.follows_main {
             self.inherit();
         }
         self.place()
@@ -47,8 +47,7 @@ impl Local {
             state = 0;
         }
         let place = self.below(above, name, kind, active, python);
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.next_id();
         self.push(&OpenFrame {
             name,
             kind_flags: kind as u32 | flags,
@@ -66,8 +65,7 @@ impl Local {
     /// Leaves the innermost scope called `name` (0: whatever it is called); returns its id, or 0
     /// when there is none.
     #[inline(always)]
-    pub(crate) fn exit(&mut self, name: u32) -> u64 {
-        let now = clock::ticks();
+    pub(crate) fn exit(&mut self, name: u32, now: u64) -> u64 {
         let Some(top) = self.top_own() else { return unmatched() };
         if top.kind_flags & (STEP | FOREIGN) == 0 && (name == 0 || top.name == name) {
             return self.leave(&top, now);
@@ -130,16 +128,54 @@ impl Local {
 
     #[inline(always)]
     pub(super) fn push(&mut self, frame: &OpenFrame) {
-        let Some(slot) = self.tree.frames.ensure(self.depth) else { return };
+        let Some(slot) = self.tree.frames.ensure(self.depth()) else { return };
+        slot.lay_on(self.top_frame());
+        self.fill(slot, frame);
+        self.note_next(slot);
+        self.tree.stand_on(slot);
+        self.open_operators += u32::from(is_own_operator(frame.kind_flags));
+    }
+
+    /// Writes a frame into its place.
+    #[inline(always)]
+    fn fill(&self, slot: &Frame, frame: &OpenFrame) {
         slot.set(frame);
-        self.depth += 1;
-        self.tree.depth.store(self.depth, Ordering::Release);
+        let key = name_kind(frame.name, frame.kind_flags & 0xff);
+        let node = self.tree.nodes.get(frame.shadow_node);
+        slot.node.set(node.filter(|node| node.is(key, frame.sessions)));
+        settle(slot);
+    }
+
+    /// Notes for the next time that a scope's node comes next here, if it is a child of the innermost scope's.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "links are reached through links")]
+    fn note_next(&self, slot: &Frame) {
+        // SAFETY: a link of a node of the tree, which `self` holds.
+        let expected = unsafe { self.tree.expected.get() };
+        if let (Some(expected), Some(node)) = (expected, slot.node_in(self.top_frame())) {
+            expected.set(Some(node));
+        }
+    }
+
+    /// The innermost frame, or the one below all scopes.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the frame is reached by a pointer")]
+    pub(super) fn top_frame(&self) -> &Frame {
+        // SAFETY: a frame of the tree, which `self` holds; `lay_bottom` has set the first.
+        unsafe { self.tree.top.get_set() }
+    }
+
+    /// Frames on the stack, inherited ones included.
+    #[inline(always)]
+    pub(super) fn depth(&self) -> u32 {
+        self.top_frame().depth()
     }
 
     /// The innermost frame.
     #[inline(always)]
     pub(super) fn top(&self) -> Option<OpenFrame> {
-        self.frame(self.depth.checked_sub(1)?)
+        let top = self.top_frame();
+        (top.depth() > 0).then(|| top.copy())
     }
 
     #[inline(always)]
@@ -150,31 +186,17 @@ impl Local {
     /// The innermost frame, if it is the thread's to leave.
     #[inline(always)]
     pub(super) fn top_own(&self) -> Option<OpenFrame> {
-        if self.depth <= self.inherited {
-            return None;
-        }
-        self.top()
+        let top = self.top_frame();
+        (top.depth() > self.inherited).then(|| top.copy())
     }
 
     /// Takes the innermost frame off and records it.
     #[inline(always)]
     fn leave(&mut self, top: &OpenFrame, now: u64) -> u64 {
-        if top.sessions & CONTROL.unusual.load(Ordering::Relaxed) != 0 {
-            return self.leave_unusual(now);
-        }
+        let version = CONTROL.version();
         let entry = entry_of(top, now);
-        self.record_usual(&entry);
-        self.shrink(entry.nanos);
-        top.id
-    }
-
-    /// The same for whatever sessions. Looks for the frame again, which costs the usual ones less than
-    /// to have it at hand for this.
-    #[inline(never)]
-    fn leave_unusual(&mut self, now: u64) -> u64 {
-        let Some(top) = self.top() else { return 0 };
-        let entry = entry_of(&top, now);
         self.record(&entry);
+        self.note_usual(self.top_frame(), version);
         self.shrink(entry.nanos);
         top.id
     }
@@ -186,13 +208,17 @@ impl Local {
     /// Forgets the innermost frame, whose time goes to its parent's children.
     #[inline(always)]
     pub(super) fn shrink(&mut self, nanos: u64) {
-        self.depth -= 1;
-        self.tree.depth.store(self.depth, Ordering::Release);
-        let Some(parent) = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at)) else {
-            return;
-        };
-        parent.add_child_nanos(nanos);
-        if parent.copy().kind_flags & CLOSING != 0 {
+        let top = self.top_frame();
+        let (was_operator, outer) = (is_own_operator(top.kind_flags()), top.below());
+        let Some(outer) = outer else { return };
+        match top.node_in(outer) {
+            Some(node) => self.tree.stand_at(outer, Some(&node.next)),
+            None => self.tree.stand_on(outer),
+        }
+        outer.add_child_nanos(nanos);
+        let closes_step = outer.kind_flags() & CLOSING != 0;
+        self.open_operators -= u32::from(was_operator);
+        if closes_step {
             self.close_step();
         }
     }
@@ -202,12 +228,12 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
-        let own = self.inherited..self.depth;
+        let own = self.inherited..self.depth();
         let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
         let wanted =
             own.rev().find(|&at| !self.is_step(at) && self.frame(at).is_some_and(is_called));
         let Some(wanted) = wanted else { return unmatched() };
-        while self.depth > wanted + 1 {
+        while self.depth() > wanted + 1 {
             self.close_inner(now);
         }
         if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
@@ -230,14 +256,14 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn leave_only_below_top(&mut self, id: u64, now: u64) -> bool {
-        let mut own = (self.inherited..self.depth).rev();
+        let mut own = (self.inherited..self.depth()).rev();
         let Some(at) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id)) else {
             return false;
         };
-        while self.depth > at + 1 && self.is_step(self.depth - 1) {
+        while self.depth() > at + 1 && self.is_step(self.depth() - 1) {
             self.discard_step();
         }
-        if self.depth > at + 1 {
+        if self.depth() > at + 1 {
             self.take_out(at, now);
         } else if self.is(at, FOREIGN) {
             self.leave_foreign();
@@ -257,18 +283,20 @@ impl Local {
                 parent.add_child_nanos(entry.nanos);
             }
         }
-        for at in at + 1..self.depth {
+        self.open_operators -= u32::from(is_own_operator(frame.kind_flags));
+        for at in at + 1..self.depth() {
             if let (Some(inner), Some(slot)) = (self.frame(at), self.tree.frames.get(at - 1)) {
-                slot.set(&inner);
+                self.fill(slot, &inner);
             }
         }
-        self.depth -= 1;
-        self.tree.depth.store(self.depth, Ordering::Release);
+        if let Some(outer) = self.top_frame().below() {
+            self.tree.stand_on(outer);
+        }
     }
 
     /// Closes the innermost frame because one around it ends.
     pub(super) fn close_inner(&mut self, now: u64) {
-        let at = self.depth - 1;
+        let at = self.depth() - 1;
         if self.is_step(at) {
             self.discard_step();
         } else if self.is(at, FOREIGN) {
@@ -286,6 +314,13 @@ impl Local {
     pub(super) fn change_flags(&self, at: u32, set: u32, clear: u32) {
         if let Some(frame) = self.tree.frames.get(at) {
             frame.change_flags(set, clear);
+            settle(frame);
+            // The frame above, if there is one, may have to close this one.
+            if at + 1 < self.depth()
+                && let Some(inner) = self.tree.frames.get(at + 1)
+            {
+                settle(inner);
+            }
         }
     }
 
@@ -303,7 +338,7 @@ impl Local {
         python_leaf: u32,
         above: Option<Place>,
     ) -> u64 {
-        if self.operator_in_progress() {
+        if self.open_operators > 0 {
             self.nested_operators += 1;
             return 0;
         }
@@ -317,26 +352,21 @@ impl Local {
             self.nested_operators -= 1;
             return 0;
         }
-        self.exit(name)
+        self.exit(name, clock::ticks())
     }
 
     /// Leaves the scope with this id, and those inside it, if it is still open; returns its id or 0.
     pub(crate) fn exit_id(&mut self, id: u64) -> u64 {
         let now = clock::ticks();
-        let mut own = (self.inherited..self.depth).rev();
+        let mut own = (self.inherited..self.depth()).rev();
         let Some(wanted) = own.find(|&at| self.frame(at).is_some_and(|frame| frame.id == id))
         else {
             return 0;
         };
-        while self.depth > wanted + 1 {
+        while self.depth() > wanted + 1 {
             self.close_inner(now);
         }
         if self.is(wanted, FOREIGN) { self.leave_foreign() } else { self.pop(now) }
-    }
-
-    fn operator_in_progress(&self) -> bool {
-        (self.inherited..self.depth)
-            .any(|at| self.frame(at).is_some_and(|frame| kind_of(&frame) == NodeKind::Operator))
     }
 
     /// Id of the innermost scope; 0 for none.
@@ -347,8 +377,8 @@ impl Local {
     /// Counts time as that of a child of the scope with this id, if it is still open. Children that
     /// overlap may sum up to more than the scope's time, which then has none of its own.
     pub(crate) fn add_child_nanos(&self, id: u64, nanos: u64) {
-        let own = (self.inherited..self.depth).rev();
-        let frame = own.filter_map(|at| self.tree.frames.get(at)).find(|at| at.copy().id == id);
+        let own = (self.inherited..self.depth()).rev();
+        let frame = own.filter_map(|at| self.tree.frames.get(at)).find(|frame| frame.id() == id);
         if let Some(frame) = frame {
             frame.add_child_nanos(nanos);
         }
@@ -356,7 +386,7 @@ impl Local {
 
     /// Name of the innermost scope that the thread itself entered; 0 for none.
     pub(crate) fn top_name(&self) -> u32 {
-        (self.inherited..self.depth)
+        (self.inherited..self.depth())
             .rev()
             .find(|&at| !self.is_step(at))
             .and_then(|at| self.frame(at))
@@ -365,10 +395,39 @@ impl Local {
 
     /// Scopes of the stack that a session sees.
     pub(crate) fn depth_of(&self, slot: u32) -> u32 {
-        let visible = (0..self.depth)
+        let visible = (0..self.depth())
             .filter(|&at| self.frame(at).is_some_and(|frame| frame.sessions & bit(slot) != 0));
         visible.count() as u32
     }
+}
+
+/// Says of a frame whether it is left in the usual way.
+#[inline(always)]
+fn settle(frame: &Frame) {
+    let (name, kind_flags) = frame.name_and_kind_flags();
+    let is_usual = kind_flags & (INHERITED | STEP | FOREIGN) == 0
+        && frame.below().is_some_and(|below| {
+            below.kind_flags() & CLOSING == 0 && frame.node_in(below).is_some()
+        });
+    frame.left_as.store(if is_usual { name.into() } else { NOBODY }, Ordering::Relaxed);
+}
+
+/// Lays what is below all scopes of a thread that begins.
+pub(super) fn lay_bottom(tree: &ThreadTree) {
+    tree.bottom.set(&OpenFrame {
+        name: names::LOST,
+        kind_flags: NodeKind::Root as u32 | INHERITED,
+        shadow_node: SHADOW_ROOT,
+        python_node: PYTHON_ROOT,
+        state: 0,
+        sessions: u64::MAX,
+        start_ticks: 0,
+        child_nanos: 0,
+        id: 0,
+    });
+    tree.bottom.left_as.store(NOBODY, Ordering::Relaxed);
+    tree.bottom.node.set(tree.nodes.get(SHADOW_ROOT));
+    tree.stand_on(&tree.bottom);
 }
 
 #[inline(always)]
@@ -381,8 +440,10 @@ fn entry_of(frame: &OpenFrame, now: u64) -> Entry {
     Entry::new(place_of(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
-fn kind_of(frame: &OpenFrame) -> NodeKind {
-    NodeKind::from_u8(frame.kind_flags as u8)
+/// Whether a frame is an operator of the thread's own.
+#[inline(always)]
+fn is_own_operator(kind_flags: u32) -> bool {
+    kind_flags as u8 == NodeKind::Operator as u8 && kind_flags & INHERITED == 0
 }
 
 #[cold]

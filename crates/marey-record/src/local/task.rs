@@ -30,11 +30,10 @@ impl Local {
         if self.tree.task.node() != SHADOW_ROOT {
             self.stand_in_task(SHADOW_ROOT);
         }
-        if self.depth == self.inherited && self.follows_main {
+        if self.depth() == self.inherited && self.follows_main {
             self.inherit();
         }
-        let top = self.depth.checked_sub(1).and_then(|at| self.tree.frames.get(at));
-        top.map_or(ROOTS, place_of)
+        place_of(self.top_frame())
     }
 
     fn place_of_task(&mut self, task: &Detached) -> Place {
@@ -73,6 +72,5 @@ impl Local {
 /// A frame's place, without the rest of it.
 #[inline(always)]
 pub(super) fn place_of(frame: &Frame) -> Place {
-    let (shadow, python) = frame.nodes();
-    Place { shadow, python }
+    Place { shadow: frame.shadow_node(), python: frame.python_node() }
 }

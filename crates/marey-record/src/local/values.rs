@@ -25,19 +25,22 @@ impl Local {
         let above = self.place().below_frame(python_leaf);
         let place = self.below(above, name, NodeKind::State, active, python);
         self.states.push(State { name, place, sessions: active, start_ticks: clock::ticks() });
+        self.tree.state.store(name, Ordering::Relaxed);
     }
 
     /// Ends the innermost state; the one around it holds again. Whether there was one.
     pub(crate) fn exit_state(&mut self) -> bool {
         let now = clock::ticks();
         let Some(state) = self.states.pop() else { return false };
+        let outer = self.states.last().map_or(0, |outer| outer.name);
+        self.tree.state.store(outer, Ordering::Relaxed);
         self.record(&Entry::new(state.place, state.sessions, state.start_ticks..now, 0));
         true
     }
 
     /// State that holds now; 0 for none.
     pub(crate) fn state_name(&self) -> u32 {
-        self.states.last().map_or(0, |state| state.name)
+        self.tree.state.load(Ordering::Relaxed)
     }
 
     /// Adds user metrics to the innermost scope.

@@ -2,7 +2,7 @@
 
 use crate::harness::{Turn, enter, exit, look, scope};
 use crate::profile::Profile;
-use marey_record::{ContextSource, NodeKind, SessionOptions, api};
+use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -287,4 +287,148 @@ proptest! {
             profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
         prop_assert_eq!(seen, counts);
     }
+}
+
+/// What may come between two scopes that are entered again and again.
+#[derive(Clone, Copy, Debug)]
+enum Turned {
+    Enter(usize, NodeKind),
+    /// Leaves the innermost scope.
+    Exit,
+    /// Leaves the scope that is so many below the innermost one, which stays open.
+    LeaveBelow(usize),
+    EnterState,
+    ExitState,
+    /// Another session records, or does so no more.
+    OtherSession,
+    OtherPhase,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turned>> {
+    let kinds = prop_oneof![4 => Just(NodeKind::Scope), 1 => Just(NodeKind::Module)];
+    let turn = prop_oneof![
+        60 => (0..3_usize, kinds).prop_map(|(name, kind)| Turned::Enter(name, kind)),
+        60 => Just(Turned::Exit),
+        6 => (1..3_usize).prop_map(Turned::LeaveBelow),
+        2 => Just(Turned::EnterState),
+        2 => Just(Turned::ExitState),
+        1 => Just(Turned::OtherSession),
+        1 => Just(Turned::OtherPhase),
+    ];
+    prop::collection::vec(turn, 1..600)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// What is known of the last time must not be taken for what holds now.
+    #[test]
+    fn scopes_are_found_again_whatever_came_in_between(turns in turns()) {
+        const NAMES: [&str; 3] = ["a", "b", "c"];
+        let turn = Turn::begin();
+        let (session, other) = (turn.start("again"), turn.start("other"));
+        let mut is_other_active = true;
+        let (mut open, mut states) = (Vec::<(u64, String, usize)>::new(), Vec::new());
+        let mut expected = BTreeMap::<String, u64>::new();
+        let mut count = |path: String, by| *expected.entry(path).or_insert(0) += by;
+        for &turned in &turns {
+            let above = open.last().map_or("", |(_, path, _)| path);
+            match turned {
+                Turned::Enter(name, kind) => {
+                    // Names tell kinds apart, so that a path is one node.
+                    let text = format!("{}{}", kind.as_str(), NAMES[name]);
+                    let path = if above.is_empty() { text.clone() } else { format!("{above}/{text}") };
+                    let id = api::enter(api::intern(&text), kind);
+                    count(path.clone(), 0);
+                    open.push((id, path, api::intern(&text) as usize));
+                }
+                Turned::Exit => {
+                    if let Some((id, path, name)) = open.pop() {
+                        prop_assert_eq!(api::exit(name as u32), id);
+                        count(path, 1);
+                    }
+                }
+                Turned::LeaveBelow(below) => {
+                    if let Some(at) = open.len().checked_sub(below + 1) {
+                        let (id, path, _) = open.remove(at);
+                        prop_assert!(api::leave(id));
+                        count(path, 1);
+                    }
+                }
+                Turned::EnterState => {
+                    let path = if above.is_empty() { "s".to_owned() } else { format!("{above}/s") };
+                    api::enter_state(api::intern("s"));
+                    count(path.clone(), 0);
+                    states.push(path);
+                }
+                Turned::ExitState => {
+                    prop_assert_eq!(api::exit_state(), !states.is_empty());
+                    if let Some(path) = states.pop() {
+                        count(path, 1);
+                    }
+                }
+                Turned::OtherSession if is_other_active => {
+                    api::deactivate(other).unwrap();
+                    is_other_active = false;
+                }
+                Turned::OtherSession => {
+                    api::activate(other).unwrap();
+                    is_other_active = true;
+                }
+                Turned::OtherPhase => {
+                    api::advance_phase(other).unwrap();
+                }
+            }
+        }
+        let profile = look(session);
+        let mut seen: BTreeMap<_, _> =
+            profile.counts().into_iter().map(|(path, count)| (path.to_owned(), count)).collect();
+        // States in which nothing was recorded are no nodes of their own.
+        for (path, node) in &profile.nodes {
+            for state in node["marey"]["states"].as_array().into_iter().flatten() {
+                let path = if path.is_empty() { "s".to_owned() } else { format!("{path}/s") };
+                seen.insert(path, state["metrics"]["wall_count"].as_u64().unwrap_or(0));
+            }
+        }
+        expected.retain(|path, count| *count > 0 || seen.contains_key(path));
+        prop_assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn a_number_that_is_no_name_leaves_nothing() {
+    let turn = Turn::begin();
+    let session = turn.start("no-name");
+    for _ in 0..4 {
+        assert_eq!(api::exit(u32::MAX), 0);
+        enter("open");
+        assert_eq!(api::exit(u32::MAX), 0);
+        assert_ne!(exit("open"), 0);
+    }
+    assert_eq!(look(session).counts(), [("open", 4)]);
+}
+
+#[test]
+fn a_kind_is_part_of_what_a_scope_is() {
+    let turn = Turn::begin();
+    let session = turn.start("kinds");
+    let name = api::intern("same");
+    for _ in 0..4 {
+        for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Operator] {
+            api::enter(name, kind);
+            api::exit(name);
+        }
+        // A number that is no kind means a plain scope.
+        api::enter_kind(name, 77);
+        api::exit(name);
+    }
+    let document = api::get_data(session, 0, Format::Hatchet).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    let children = document[0]["children"].as_array().unwrap();
+    let seen: BTreeMap<_, _> = children
+        .iter()
+        .map(|child| (child["marey"]["kind"].as_str(), child["metrics"]["wall_count"].as_u64()))
+        .collect();
+    let expected = [("module", 4), ("operator", 4), ("scope", 8)];
+    assert_eq!(seen, expected.map(|(kind, count)| (Some(kind), Some(count))).into());
 }

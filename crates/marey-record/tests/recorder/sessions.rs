@@ -133,3 +133,26 @@ fn recording_begins_anew_when_no_session_was_alive() {
     assert_eq!(profile.counts(), [("fresh", 1)]);
     assert_eq!(profile.losses(), []);
 }
+
+/// Each change comes when scopes have been entered often enough for the thread to know where they go.
+#[test]
+fn scopes_follow_each_change_of_the_sessions() {
+    const TIMES: u64 = 5;
+    let turn = Turn::begin();
+    let again = || (0..TIMES).for_each(|_| scope("outer", || scope("inner", || ())));
+    let first = turn.start("first");
+    again();
+    let second = turn.start("second");
+    again();
+    api::deactivate(first).unwrap();
+    again();
+    api::advance_phase(second).unwrap();
+    again();
+    api::activate(first).unwrap();
+    api::discard(second).unwrap();
+    again();
+    assert_eq!(look(first).counts(), [("outer", 3 * TIMES), ("outer/inner", 3 * TIMES)]);
+    api::clear(first, 0, false).unwrap();
+    again();
+    assert_eq!(look(first).counts(), [("outer", TIMES), ("outer/inner", TIMES)]);
+}

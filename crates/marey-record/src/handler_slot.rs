@@ -1,0 +1,49 @@
+//! What signal handlers may ask a thread for.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+/// A pointer of each thread, null at first, that signal handlers may read.
+///
+/// Thread-local storage is no such thing in a library that was loaded late: a thread's first look at it
+/// may allocate, and the handler may have interrupted the allocator. `pthread_getspecific` allocates nothing.
+#[derive(Debug)]
+pub(crate) struct HandlerSlot<T> {
+    /// None where the process has no key left; the slot is then always null.
+    key: OnceLock<Option<libc::pthread_key_t>>,
+    points_to: PhantomData<fn() -> T>,
+}
+
+impl<T> HandlerSlot<T> {
+    pub(crate) const fn new() -> Self {
+        Self { key: OnceLock::new(), points_to: PhantomData }
+    }
+
+    /// Sets the calling thread's pointer. Not for signal handlers.
+    #[expect(unsafe_code, reason = "std has no keys of threads")]
+    pub(crate) fn set(&self, pointer: *const T) {
+        if let Some(key) = *self.key.get_or_init(new_key) {
+            // SAFETY: a key that was made and is never deleted. A failure leaves null.
+            unsafe { libc::pthread_setspecific(key, pointer.cast::<c_void>()) };
+        }
+    }
+
+    /// The calling thread's pointer; async-signal-safe.
+    #[expect(unsafe_code, reason = "as above")]
+    pub(crate) fn get(&self) -> *const T {
+        match self.key.get() {
+            // SAFETY: as above.
+            Some(&Some(key)) => unsafe { libc::pthread_getspecific(key) }.cast_const().cast(),
+            _ => std::ptr::null(),
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "as above")]
+fn new_key() -> Option<libc::pthread_key_t> {
+    let mut key = 0;
+    // SAFETY: a place to write to, and no destructor.
+    let failed = unsafe { libc::pthread_key_create(&raw mut key, None) } != 0;
+    (!failed).then_some(key)
+}
