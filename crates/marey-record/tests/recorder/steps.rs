@@ -27,7 +27,7 @@ fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
     let turn = Turn::begin();
     let session = turn.start("inside");
     api::step_begin();
-    for _ in 0..2 {
+    for _ in 0..5 {
         enter("train_step");
         scope("forward", || ());
         api::step_end();
@@ -36,7 +36,7 @@ fn a_step_that_ends_inside_a_scope_closes_when_that_does() {
     let profile = look(session);
     assert_eq!(
         profile.counts(),
-        [("step", 2), ("step/train_step", 2), ("step/train_step/forward", 2)]
+        [("step", 5), ("step/train_step", 5), ("step/train_step/forward", 5)]
     );
     assert!(
         profile.number("step", "wall_total (ns)")
