@@ -109,13 +109,13 @@ fn steps_of_2021_are_steps() {
         {"ph":"X","cat":"cpu_op","name":"ProfilerStep#7","pid":9,"tid":"9","ts":80,"dur":5,"args":{"External id":5}}"#,
     );
     let expected = [
-        r#"spans 10000+50000 children=10000 p9/t9() /step:step external=1 [Operator]"#,
-        r#"spans 20000+10000 children=0 p9/t9() /step:step/operator:aten::add external=2 [Operator]"#,
-        r#"spans 60000+40000 children=10000 p9/t9() /step:step external=3 [Operator]"#,
-        r#"spans 70000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep# external=4 [Operator]"#,
-        r#"spans 80000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep#7 external=5 [cpu_op]"#,
-        r#"steps 10000+50000 p9/t9() /step:step 5"#,
-        r#"steps 60000+40000 p9/t9() /step:step 6"#,
+        "spans 10000+50000 children=10000 p9/t9() /step:step external=1 [Operator]",
+        "spans 20000+10000 children=0 p9/t9() /step:step/operator:aten::add external=2 [Operator]",
+        "spans 60000+40000 children=10000 p9/t9() /step:step external=3 [Operator]",
+        "spans 70000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep# external=4 [Operator]",
+        "spans 80000+5000 children=0 p9/t9() /step:step/operator:ProfilerStep#7 external=5 [cpu_op]",
+        "steps 10000+50000 p9/t9() /step:step 5",
+        "steps 60000+40000 p9/t9() /step:step 6",
     ];
     assert_eq!(lines(&run, &["spans", "steps"]), expected);
 }
