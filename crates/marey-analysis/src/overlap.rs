@@ -74,32 +74,36 @@ impl<'a> Time<'a> {
         }
     }
 
-    /// Whether the two may count the same time.
+    /// Whether it may be counted by the other one, too; the other way around is asked by itself.
     fn may_share(self, other: Self) -> bool {
-        use Time::{
-            Communication, IdleForHost, IdleForKernels, Kernel, Kernels, LateRank, Launching,
-            Loading, Operation, SmallKernels, Synchronising,
-        };
-        matches!(
-            (self, other),
-            (IdleForHost("operators"), Launching)
-                | (IdleForHost("synchronisation" | "copying"), Synchronising)
-                | (IdleForHost("data loading"), Loading | Operation(_))
-                | (
-                    IdleForHost("outside operators"),
-                    Operation("scope" | "state" | "module" | "frame")
-                )
-                | (
-                    IdleForHost("operators" | "synchronisation" | "memory allocation" | "copying")
-                        | Launching,
-                    Operation("operator" | "runtime")
-                )
-                | (Loading | Synchronising | LateRank, Operation(_))
-                | (IdleForKernels, SmallKernels)
-                | (Kernel(_) | Kernels, Kernels | SmallKernels)
-                | (Communication, LateRank)
-        ) || matches!((self, other), (Kernel(one), Kernel(two)) if one == two)
+        match self {
+            Self::IdleForHost(activity) => match other {
+                Self::Launching => activity == "operators",
+                Self::Loading => activity == "data loading",
+                Self::Synchronising => matches!(activity, "synchronisation" | "copying"),
+                Self::Operation(kind) => match activity {
+                    "data loading" => true,
+                    "outside operators" => !is_call(kind),
+                    _ => is_call(kind),
+                },
+                _ => false,
+            },
+            Self::Launching => matches!(other, Self::Operation(kind) if is_call(kind)),
+            Self::Loading | Self::Synchronising | Self::LateRank => {
+                matches!(other, Self::Operation(_))
+            }
+            Self::IdleForKernels => other == Self::SmallKernels,
+            Self::Kernel(_) => other == self || matches!(other, Self::Kernels | Self::SmallKernels),
+            Self::Kernels => matches!(other, Self::Kernels | Self::SmallKernels),
+            Self::Communication => other == Self::LateRank,
+            Self::Operation(_) | Self::SmallKernels | Self::Alone => false,
+        }
     }
+}
+
+/// Whether operations of a kind are operators or calls of the runtime.
+fn is_call(kind: &str) -> bool {
+    matches!(kind, "operator" | "runtime")
 }
 
 /// Notes at each finding which others may count the same time.
