@@ -133,7 +133,7 @@ impl Asked {
     }
 
     /// What the questions are called, in their order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         rules::ALL.iter().map(|rule| rule.name).chain(["steps of findings"])
     }
 

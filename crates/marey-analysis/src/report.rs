@@ -154,7 +154,7 @@ impl Report {
             Answers { rest: questions.ask_each(&all)?.into_iter(), missing: Vec::new() };
         let (mut findings, mut summary) = (Vec::new(), Vec::new());
         if let Some(asked) = asked {
-            let rows: Vec<Rows> = asked.names().map(|name| answers.next(name)).collect();
+            let rows: Vec<Rows> = Asked::names().map(|name| answers.next(name)).collect();
             findings = asked.found(&rows);
             summary = facts(&answers.next("summary"));
         }

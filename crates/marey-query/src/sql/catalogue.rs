@@ -99,10 +99,10 @@ impl SchemaProvider for Schema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        match self.tables().find(|table| table.name == name) {
-            Some(declared) => Ok(self.made().insert(declared.name, table)),
-            None => exec_err!("`{name}` is not declared"),
-        }
+        let Some(declared) = self.tables().find(|table| table.name == name) else {
+            return exec_err!("`{name}` is not declared");
+        };
+        Ok(self.made().insert(declared.name, table))
     }
 
     fn table_exist(&self, name: &str) -> bool {

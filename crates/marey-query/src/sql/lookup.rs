@@ -134,13 +134,12 @@ impl Lookups {
     pub(super) fn first_with_same(&self, lookup: Lookup, ids: &ArrayRef) -> Result<ArrayRef> {
         let firsts =
             self.firsts[lookup as usize].get(self.reservation("names"), |reservation| {
-                let firsts: UInt32Array = match lookup {
-                    Lookup::Path => self.paths()?.first_with_same(reservation)?.into(),
-                    _ => {
-                        let mut firsts = HashMap::new();
-                        let texts = (0..).zip(self.column(lookup)?.as_string_view());
-                        texts.map(|(id, text)| Some(*firsts.entry(text?).or_insert(id))).collect()
-                    }
+                let firsts: UInt32Array = if lookup == Lookup::Path {
+                    self.paths()?.first_with_same(reservation)?.into()
+                } else {
+                    let mut firsts = HashMap::new();
+                    let texts = (0..).zip(self.column(lookup)?.as_string_view());
+                    texts.map(|(id, text)| Some(*firsts.entry(text?).or_insert(id))).collect()
                 };
                 reservation.try_resize(firsts.get_array_memory_size())?;
                 Ok(Arc::new(firsts) as ArrayRef)
@@ -303,14 +302,14 @@ mod tests {
     #[test]
     fn what_all_threads_need_at_once_is_made_once() {
         const THREADS: usize = 8;
-        let (kept, made, all) = (Kept::default(), AtomicUsize::new(0), Barrier::new(THREADS));
+        let (kept, count, all) = (Kept::default(), AtomicUsize::new(0), Barrier::new(THREADS));
         let lookups = lookups([].into_iter());
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     all.wait();
                     let make = |_: &MemoryReservation| {
-                        made.fetch_add(1, Ordering::Relaxed);
+                        count.fetch_add(1, Ordering::Relaxed);
                         (0..1_000).for_each(|_| thread::yield_now());
                         Ok(7)
                     };
@@ -318,7 +317,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(made.into_inner(), 1);
+        assert_eq!(count.into_inner(), 1);
     }
 
     #[test]

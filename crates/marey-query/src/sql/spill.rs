@@ -20,12 +20,12 @@ pub(super) struct SpillFiles;
 
 impl TempFileFactory for SpillFiles {
     fn create_temp_file(&self, _: &str) -> Result<Arc<dyn SpillFile>> {
-        let file = marey_store::temp_file().map_err(no_file)?;
+        let file = marey_store::temp_file().map_err(|error| no_file(&error))?;
         Ok(Arc::new(Spilled(Arc::new(file))))
     }
 }
 
-fn no_file(error: io::Error) -> DataFusionError {
+fn no_file(error: &io::Error) -> DataFusionError {
     let folder = marey_store::temp_dir();
     DataFusionError::Execution(format!(
         "the query needs more than its memory, and no file for the rest can be made in `{}`: {error}",
