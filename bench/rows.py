@@ -20,8 +20,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Bar:
-    """What must hold of a row's ratio (ours to the peer's), of our figure, or of what it is above the
-    peer's."""
+    """A limit of a row's ratio (ours to the peer's), of our figure, or of our figure less that of
+    the peer."""
 
     of: Literal["ratio", "speedup", "nanos", "above"]
     limit: float

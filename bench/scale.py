@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import kineto_trace
+from reports import analyses
 from spans import Recorded
 from table import duration, grid, measured_with, update
 
@@ -101,10 +102,13 @@ def rows(recorded: Recorded, sizes: tuple[int, ...]) -> Iterator[Row]:
         bar = CSV_BAR_SECONDS * max(1.0, size / 8)
         command = partial(exported, recorded, size * MILLION)
         yield Row("`marey export -f csv`", f"{size} M spans", command, bar_seconds=bar)
+    for report in analyses(recorded, recorded.folder, sizes):
+        bars = (report.bar_seconds, report.bar_bytes)
+        yield Row("`marey analyze`", report.size, report.command, *bars)
     of_ranks = f"{RANKS:,} ranks of {SPANS_A_RANK:,} spans"
-    bars = (RANKS_BAR_SECONDS, None, MAX_OPEN_FILES)
-    yield Row("`marey collect`", of_ranks, partial(collected, recorded), *bars)
-    yield Row("`marey merge`", of_ranks, partial(merged, recorded), *bars)
+    bars_of_ranks = (RANKS_BAR_SECONDS, None, MAX_OPEN_FILES)
+    yield Row("`marey collect`", of_ranks, partial(collected, recorded), *bars_of_ranks)
+    yield Row("`marey merge`", of_ranks, partial(merged, recorded), *bars_of_ranks)
     for events in EVENTS:
         command = partial(imported, recorded.folder, events)
         yield Row("`marey import`", f"{events // MILLION} M events", command)

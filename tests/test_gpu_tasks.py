@@ -246,7 +246,7 @@ def test_modules_called_in_coroutines() -> None:
         marey.finalize()
         """
     )
-    expected = {}
+    expected: dict[str, object] = {}
     for name, requests in (("a", 2), ("b", 3)):
         calls = 2 * requests
         expected |= {
@@ -321,7 +321,7 @@ def test_backward_of_a_coroutine_is_below_its_scopes() -> None:
         marey.finalize()
         """
     )
-    expected = {}
+    expected: dict[str, object] = {}
     for name in "ab":
         expected |= {
             f"{name}/forward": (2, 2),

@@ -48,7 +48,8 @@ def start(
             there is nothing.
         mode: Mode of the backend; ``"periodic_flushing[:format=F]"`` writes every phase to a file
             of its own as soon as it is closed, and frees it. Phases of a trace are always Chrome
-            traces. Proton's other modes are accepted with a warning, which says what is not recorded.
+            traces. Proton's other modes are accepted with a warning that says what is not
+            recorded.
         hook: ``"triton"``, or a `Hook` of your own.
 
     Returns:
