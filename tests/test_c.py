@@ -86,7 +86,8 @@ def run(*command: str, **env: str) -> str:
 
 
 class Profile:
-    """A `.hatchet` file: nodes by their path, which leaves ROOT out."""
+    """A `.hatchet` file: nodes by their path, which leaves ROOT out. States that have nothing but
+    their time stand among them."""
 
     def __init__(self, path: str) -> None:
         root, _devices = json.loads(Path(path).read_text())
@@ -99,6 +100,9 @@ class Profile:
         self.nodes[path] = node
         for child in node["children"]:
             self._add((*path, child["frame"]["name"]), child)
+        for state in node["marey"].get("states", ()):
+            alone = {"metrics": state["metrics"], "marey": {"kind": "state"}, "children": []}
+            self._add((*path, state["name"]), alone)
 
     def count(self, *path: str) -> int:
         return int(self.nodes[path]["metrics"].get("wall_count", 0))
