@@ -37,7 +37,7 @@ class Result:
 
     @property
     def above_nanos(self) -> float | None:
-        """What ours takes more than the peer's."""
+        """Nanoseconds that ours takes more than the peer."""
         return None if self.peer_nanos is None else self.ours_nanos - self.peer_nanos
 
     @property

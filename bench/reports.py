@@ -35,7 +35,7 @@ class Analysis:
 
 
 def analyses(recorded: Recorded, folder: Path, sizes: tuple[int, ...]) -> Iterator[Analysis]:
-    """What is analysed; what a command needs is made before it runs."""
+    """Yields the reports to measure; the input of a command is made before the command runs."""
     yield Analysis(f"{OPERATORS} operators", partial(report, lambda: trace_of(folder)), 0.12)
     yield Analysis("a100-nccl", partial(report, lambda: A100), 0.3)
     for size in sizes:

@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took; nothing is known of one that failed but its status."""
+    """Time and memory of a process; of a process that failed only the status counts."""
 
     seconds: float
     memory_bytes: float
@@ -97,7 +97,7 @@ def main() -> int:
 
 
 def rows(recorded: Recorded, sizes: tuple[int, ...]) -> Iterator[Row]:
-    """The rows; what a command needs is recorded before it runs."""
+    """Yields the rows; the input of a command is recorded before the command runs."""
     for size in sizes:
         bar = CSV_BAR_SECONDS * max(1.0, size / 8)
         command = partial(exported, recorded, size * MILLION)
