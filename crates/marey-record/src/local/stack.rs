@@ -1,6 +1,6 @@
 //! Entering and leaving scopes.
 
-use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, Place, ROOTS, STEP};
+use super::{CLOSING, Entry, FOREIGN, INHERITED, LAUNCHES, Local, Place, STEP, task};
 use crate::clock;
 use crate::control::{CONTROL, bit};
 use crate::losses;
@@ -22,7 +22,7 @@ impl Local {
 
     /// The thread's place, once it stands where the main thread does if it follows it.
     #[inline(always)]
-    fn place_to_enter(&mut self) -> Place {
+    pub(super) fn place_to_enter(&mut self) -> Place {
         if self.depth() == self.inherited && self.follows_main {
             self.inherit();
         }
@@ -76,7 +76,7 @@ impl Local {
     /// The thread's place: the innermost scope, or the roots.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
-        self.top().map_or(ROOTS, |top| place_of(&top))
+        task::place_of(self.top_frame())
     }
 
     /// Finds or makes a child below `place`, in the trees of the sessions concerned.

@@ -30,10 +30,7 @@ impl Local {
         if self.tree.task.node() != SHADOW_ROOT {
             self.stand_in_task(SHADOW_ROOT);
         }
-        if self.depth() == self.inherited && self.follows_main {
-            self.inherit();
-        }
-        place_of(self.top_frame())
+        self.place_to_enter()
     }
 
     fn place_of_task(&mut self, task: &Detached) -> Place {
