@@ -72,7 +72,7 @@ impl Schema {
         };
         match self.name {
             INFORMATION => information::table(&state()?, table),
-            MAIN if is_view(table.name) => views::plan(&state()?, table).await,
+            MAIN if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
             _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::MemTable;
+use datafusion::datasource::{MemTable, TableProvider, ViewTable};
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryReservation};
@@ -26,6 +26,7 @@ use super::memory::QueryMemory;
 use super::names::Names;
 use super::spill::SpillFiles;
 use super::store::RunStore;
+use super::table::no_rows;
 use super::{Limits, SqlError, function, rule};
 
 /// Plans are walked recursively; the longest query that is planned fits by far.
@@ -80,8 +81,12 @@ impl Engine {
             reservation.try_grow(held.add(&batch)).map_err(&explain)?;
             batches.push(batch);
         }
-        let table = MemTable::try_new(schema, vec![batches]).map_err(&explain)?;
-        self.session.register_table(view, Arc::new(table)).map_err(&explain)?;
+        let table: Arc<dyn TableProvider> = if batches.is_empty() {
+            Arc::new(ViewTable::new(no_rows(&schema).map_err(&explain)?, None))
+        } else {
+            Arc::new(MemTable::try_new(schema, vec![batches]).map_err(&explain)?)
+        };
+        self.session.register_table(view, table).map_err(&explain)?;
         self.kept().insert(view, reservation);
         Ok(())
     }

@@ -6,8 +6,8 @@ use marey_store::{Part, Run};
 use super::views::definition;
 
 /// Each after those that it is made of.
-const SHARED: [&str; 5] =
-    ["step_summary", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
+const SHARED: [&str; 6] =
+    ["step_summary", "rank_arrivals", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
 
 /// Those with rows for each step.
 const BY_STEP: [&str; 2] = ["gpu_time_by_step", "step_times"];

@@ -26,21 +26,23 @@ pub(super) struct PartsTable {
     run: Arc<Run>,
     table: &'static Table,
     schema: SchemaRef,
-    /// What stands in its place in a plan if it has no rows: whatever is joined to it goes as well.
+    /// Its plan if it has no rows.
     empty: Option<LogicalPlan>,
 }
 
 impl PartsTable {
     pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
         let schema = sql_schema(table);
-        let empty = if run.parts(table).iter().all(|part| part.rows() == 0) {
-            let schema = Arc::new(DFSchema::try_from(Arc::clone(&schema))?);
-            Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
-        } else {
-            None
-        };
+        let is_empty = run.parts(table).iter().all(|part| part.rows() == 0);
+        let empty = is_empty.then(|| no_rows(&schema)).transpose()?;
         Ok(Self { run, table, schema, empty })
     }
+}
+
+/// Returns the plan of a table without rows. The optimizer removes what is joined to it as well.
+pub(super) fn no_rows(schema: &SchemaRef) -> Result<LogicalPlan> {
+    let schema = Arc::new(DFSchema::try_from(Arc::clone(schema))?);
+    Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
 }
 
 /// The declared schema with texts as views, which name functions gather without copying.

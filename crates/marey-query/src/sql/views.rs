@@ -6,7 +6,10 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
-use marey_model::table::Table;
+use marey_model::table::{Table, stepping, stored};
+use marey_store::{Part, Run};
+
+use super::table::{no_rows, sql_schema};
 
 /// The SQL of a view, by its name.
 pub(super) fn definition(view: &str) -> &'static str {
@@ -55,8 +58,19 @@ pub(super) fn definition(view: &str) -> &'static str {
     }
 }
 
-pub(super) async fn plan(state: &SessionState, view: &Table) -> Result<Arc<dyn TableProvider>> {
+/// Plans a view of a run. A view that compares ranks has no rows where there is one process, and to
+/// plan it costs more than all other questions of a small run.
+pub(super) async fn plan(
+    state: &SessionState,
+    run: &Run,
+    view: &Table,
+) -> Result<Arc<dyn TableProvider>> {
     let sql = definition(view.name);
-    let plan = state.create_logical_plan(sql).await?;
+    let process_count: u64 = run.parts(&stored::PROCESSES).iter().map(Part::rows).sum();
+    let plan = if view.name == stepping::RANK_ARRIVALS.name && process_count < 2 {
+        no_rows(&sql_schema(view))?
+    } else {
+        state.create_logical_plan(sql).await?
+    };
     Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
 }
