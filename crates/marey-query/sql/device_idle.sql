@@ -109,35 +109,44 @@ FROM (
                 -- Where a thread enters and leaves spans, and where gaps that it is to blame for begin (1) and
                 -- end (-1). Other gaps are of no thread; their length stands at their beginning.
                 SELECT
-                    p.process_id AS process_id,
-                    p.device AS device,
-                    p.thread_id AS thread_id,
-                    CASE WHEN side.sign > 0 THEN p.start_nanos ELSE p.end_nanos END AS time_nanos,
+                    process_id,
+                    device,
+                    thread_id,
+                    CASE WHEN side > 0 THEN start_nanos ELSE end_nanos END AS time_nanos,
                     4294967296 AS turn,
                     NULL AS context_id,
-                    CASE WHEN p.thread_id IS NOT NULL THEN side.sign ELSE 0 END AS sign,
-                    side.sign > 0 AS is_gap,
-                    CASE WHEN p.thread_id IS NULL AND side.sign > 0 THEN p.end_nanos - p.start_nanos END AS gap_nanos,
-                    p.cause AS cause
-                FROM gaps AS p
-                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
+                    CASE WHEN thread_id IS NOT NULL THEN side ELSE 0 END AS sign,
+                    side > 0 AS is_gap,
+                    CASE WHEN thread_id IS NULL AND side > 0 THEN end_nanos - start_nanos END AS gap_nanos,
+                    cause
+                FROM (SELECT *, unnest([1, -1]) AS side FROM gaps)
                 UNION ALL
                 SELECT
-                    process_of(s.thread_id) AS process_id,
-                    t.device AS device,
-                    s.thread_id AS thread_id,
-                    CASE WHEN side.sign > 0 THEN s.start_nanos ELSE s.start_nanos + s.duration_nanos END AS time_nanos,
-                    side.sign * CAST(c.depth AS BIGINT) AS turn,
-                    CASE WHEN side.sign > 0 THEN s.context_id ELSE c.parent_id END AS context_id,
+                    process_of(thread_id) AS process_id,
+                    device,
+                    thread_id,
+                    CASE WHEN side > 0 THEN start_nanos ELSE start_nanos + duration_nanos END AS time_nanos,
+                    side * CAST(depth AS BIGINT) AS turn,
+                    CASE WHEN side > 0 THEN context_id ELSE parent_id END AS context_id,
                     0 AS sign,
                     false AS is_gap,
                     NULL AS gap_nanos,
                     'host wait' AS cause
-                FROM raw.spans AS s
-                JOIN launchers AS t ON t.thread_id = s.thread_id
-                JOIN raw.contexts AS c ON c.id = s.context_id
-                CROSS JOIN (VALUES (1), (-1)) AS side (sign)
-                WHERE s.duration_nanos > 0
+                FROM (
+                    SELECT
+                        s.start_nanos AS start_nanos,
+                        s.duration_nanos AS duration_nanos,
+                        s.thread_id AS thread_id,
+                        s.context_id AS context_id,
+                        t.device AS device,
+                        c.parent_id AS parent_id,
+                        c.depth AS depth,
+                        unnest([1, -1]) AS side
+                    FROM raw.spans AS s
+                    JOIN launchers AS t ON t.thread_id = s.thread_id
+                    JOIN raw.contexts AS c ON c.id = s.context_id
+                    WHERE s.duration_nanos > 0
+                )
             ) AS turns
         )
     ) AS segments
