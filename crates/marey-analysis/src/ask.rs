@@ -165,12 +165,14 @@ impl<'a> Questions<'a> {
     ) -> Result<Vec<(&'static str, usize)>, SqlError> {
         let queries: Vec<&str> = questions.map(|question| &*question.sql).collect();
         let mut too_large = Vec::new();
-        for view in self.database.shared_views(&queries)? {
-            let rows = self.start(&format!("SELECT * FROM {view}"), None);
-            let kept = rows.and_then(|rows| self.database.keep(view, rows));
-            if let Err(SqlError::Memory { limit_bytes }) = kept {
-                too_large.push((view, limit_bytes));
-            }
+        for wave in self.database.shared_views(&queries)? {
+            let failed = each(&wave, self.database.queries_at_once(), |view| {
+                let rows = self.start(&format!("SELECT * FROM {view}"), None);
+                let kept = rows.and_then(|rows| self.database.keep(view, rows));
+                let Err(SqlError::Memory { limit_bytes }) = kept else { return None };
+                Some((*view, limit_bytes))
+            });
+            too_large.extend(failed.into_iter().flatten());
         }
         Ok(too_large)
     }

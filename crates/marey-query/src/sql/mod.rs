@@ -107,13 +107,13 @@ impl Database {
         if engine::is_small(&self.run) { self.limits.threads.max(1) } else { 1 }
     }
 
-    /// The views of which several of these queries are made, and whose rows are worth keeping; each
-    /// after those that it is made of itself.
-    pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<&'static str>, SqlError> {
+    /// Returns the views that several of these queries name and whose rows are worth keeping. They come
+    /// in waves: a view names only views of earlier waves.
+    pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<Vec<&'static str>>, SqlError> {
         let engine = self.engine()?;
-        let mut views = shared::views(&self.run, queries);
-        views.retain(|view| !engine.keeps(view));
-        Ok(views)
+        let mut waves = shared::waves(&self.run, queries);
+        waves.iter_mut().for_each(|wave| wave.retain(|view| !engine.keeps(view)));
+        Ok(waves)
     }
 
     /// Keeps the rows of a view, given as the answer to a query of all of them: whatever names the

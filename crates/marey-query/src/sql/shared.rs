@@ -15,8 +15,23 @@ const BY_STEP: [&str; 2] = ["gpu_time_by_step", "step_times"];
 /// Most steps of which such rows are kept.
 const MAX_STEPS: u64 = 100_000;
 
-/// Those that at least two of the queries, or of the views that these name, are made of.
-pub(super) fn views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
+/// Returns the views that at least two of the queries name, or of the views that these name. They
+/// come in waves: a view names only views of earlier waves, so that those of one can be computed at
+/// the same time.
+pub(super) fn waves(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
+    let mut waves: Vec<Vec<&'static str>> = Vec::new();
+    for view in views(run, queries) {
+        let text = definition(view);
+        let is_named = |wave: &Vec<&str>| wave.iter().any(|earlier| names(text, earlier));
+        let wave = waves.iter().rposition(is_named).map_or(0, |last| last + 1);
+        waves.resize_with(waves.len().max(wave + 1), Vec::new);
+        waves[wave].push(view);
+    }
+    waves
+}
+
+/// Returns the views that at least two of the queries name, or of the views that these name.
+fn views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
     let steps: u64 = run.parts(&stored::STEPS).iter().map(Part::rows).sum();
     let mut texts = queries.to_vec();
     let mut views = Vec::new();
@@ -36,4 +51,17 @@ pub(super) fn views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
 /// Whether a query names a table or view.
 pub fn names(query: &str, table: &str) -> bool {
     query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_listed_after_those_that_it_names() {
+        for (at, view) in SHARED.iter().enumerate() {
+            let named = SHARED[at..].iter().find(|later| names(definition(view), later));
+            assert_eq!(named, None, "{view} names a later view");
+        }
+    }
 }
