@@ -340,7 +340,12 @@ pub(crate) fn recorded(session: &Session) -> Result<Option<(Recorded, u64)>, Err
 pub(crate) fn add_activities(threads: &Threads, joined: &[Joined], details: &[(Detail, u64)]) {
     let mut tracer = lock(&TRACER);
     match tracer.spool() {
-        Ok(Some(spool)) => spool.add_activities(threads, joined, details),
+        Ok(Some(spool)) => {
+            spool.add_activities(threads, joined, details);
+            if spool.has_enough() {
+                WORKER.call(DRAIN);
+            }
+        }
         Ok(None) => {}
         Err(_cannot_be_made) => losses::add(LossCause::Spool, joined.len() as u64),
     }
