@@ -9,6 +9,7 @@
 use super::launches::{IS_OVER, KIND_BITS, Launch, LaunchKind};
 use crate::ring::Record;
 use std::collections::{HashMap, HashSet};
+use std::hint::black_box;
 
 /// A launch, and the thread that it was logged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(super) struct Launched {
 }
 
 /// What a place of the table holds: the record of a launch, with the flags below beside the launch's own,
-/// and its thread above them. Zeros are none, so a new table is resident only where it was written to.
+/// and its thread above them. Zeros are none.
 #[derive(Clone, Copy, Debug)]
 struct Place(Record);
 
@@ -220,7 +221,7 @@ impl Join {
     #[cold]
     fn grow(&mut self, correlation: u32) {
         let len = (2 * self.places.len()).max(FIRST.min(self.most));
-        let old = std::mem::replace(&mut self.places, vec![Record::default(); len]);
+        let old = std::mem::replace(&mut self.places, resident(len));
         for place in old.into_iter().map(Place).filter(|place| place.is_needed(correlation)) {
             let at = self.at(place.correlation());
             if let Some(free) = self.places.get_mut(at) {
@@ -228,6 +229,15 @@ impl Join {
             }
         }
     }
+}
+
+/// Returns an empty table of which every page has been written to: a page that is read first and written
+/// to afterwards costs a second fault and an interrupt of every processor.
+fn resident(len: usize) -> Vec<Record> {
+    const PAGE: usize = 4096 / size_of::<Record>();
+    let mut table = vec![Record::default(); len];
+    table.iter_mut().step_by(PAGE).for_each(|first| *first = black_box(Record::default()));
+    table
 }
 
 #[cfg(test)]
