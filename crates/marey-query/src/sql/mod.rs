@@ -112,7 +112,9 @@ impl Database {
     pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<Vec<&'static str>>, SqlError> {
         let engine = self.engine()?;
         let mut waves = shared::waves(&self.run, queries);
-        waves.iter_mut().for_each(|wave| wave.retain(|view| !engine.keeps(view)));
+        for wave in &mut waves {
+            wave.retain(|view| !engine.keeps(view));
+        }
         Ok(waves)
     }
 

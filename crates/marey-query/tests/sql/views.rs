@@ -292,3 +292,28 @@ fn a_table_without_parts_has_no_rows() {
     assert_eq!(run.value("SELECT count(*), sum(duration_nanos) FROM spans"), "0 | null");
     assert_eq!(run.value("SELECT count(*) FROM raw.losses"), "0");
 }
+
+/// Each wave may be computed at once: what a view of it names is kept already.
+#[test]
+fn views_that_are_kept_have_the_rows_that_they_have_otherwise() {
+    const QUERIES: [&str; 4] = [
+        "SELECT * FROM rank_arrivals",
+        "SELECT * FROM device_idle, gpu_time, step_times",
+        "SELECT * FROM device_idle, gpu_time_by_step",
+        "SELECT * FROM rank_arrivals AS r JOIN step_times AS s ON s.process_id = r.process_id",
+    ];
+    for run in [TestRun::new(), imported()] {
+        let waves = run.database.shared_views(&QUERIES).unwrap();
+        let views = waves.concat();
+        assert!(views.contains(&"rank_arrivals") && views.contains(&"device_idle"), "{views:?}");
+        let select = |view: &str| format!("SELECT * FROM {view}");
+        let before: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
+        for view in &views {
+            run.database.keep(view, run.database.query(&select(view), None).unwrap()).unwrap();
+        }
+        let after: Vec<_> = views.iter().map(|view| run.sorted_rows(&select(view))).collect();
+        assert_eq!(before, after, "{views:?}");
+        assert!(run.rows(QUERIES[3]).is_empty());
+        assert!(run.database.shared_views(&QUERIES).unwrap().concat().is_empty());
+    }
+}
