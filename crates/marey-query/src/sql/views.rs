@@ -77,7 +77,8 @@ pub(super) async fn plan(
 
 /// Returns how many processes of a run have a rank.
 fn ranked_processes(run: &Run) -> Result<usize> {
-    let processes = run.read(&stored::PROCESSES)
+    let processes = run
+        .read(&stored::PROCESSES)
         .map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;
     Ok(processes.column_by_name("rank").map_or(0, |ranks| ranks.len() - ranks.null_count()))
 }
