@@ -81,8 +81,8 @@ enum marey_tag {
     MAREY_INT = 1,    /**< One int64_t. */
     MAREY_FLOAT = 2,  /**< One double. */
     MAREY_TEXT = 3,   /**< UTF-8 bytes. */
-    MAREY_INTS = 4,   /**< int64_t's. */
-    MAREY_FLOATS = 5  /**< doubles. */
+    MAREY_INTS = 4,   /**< An array of int64_t. */
+    MAREY_FLOATS = 5  /**< An array of double. */
 };
 
 /** The source of a session's paths. */

@@ -69,9 +69,9 @@ pub enum ValueTag {
     Float = 2,
     /// UTF-8 bytes.
     Text = 3,
-    /// `int64_t`s.
+    /// An array of `int64_t`.
     Ints = 4,
-    /// `double`s.
+    /// An array of `double`.
     Floats = 5,
 }
 
