@@ -177,8 +177,8 @@ def test_sessions_that_are_inactive_see_nothing(language: Language, library: str
 @pytest.mark.parametrize(
     ("env", "reason"),
     [
-        ({"MAREY_LIB": ""}, "libmarey.so was not found; MAREY_LIB may name it"),
-        ({"MAREY_LIB": "./no.so"}, "libmarey.so was not found; MAREY_LIB may name it"),
+        ({"MAREY_LIB": ""}, "libmarey.so was not found; set MAREY_LIB to its path"),
+        ({"MAREY_LIB": "./no.so"}, "libmarey.so was not found; set MAREY_LIB to its path"),
         ({"MAREY_DISABLE": "1"}, "MAREY_DISABLE is set"),
     ],
 )
@@ -217,7 +217,7 @@ def test_another_version_is_not_used() -> None:
     Path("other.c").write_text(source)
     build("../" + os.path.relpath("other.c", HERE), C11, "-shared", "-fPIC", output="other.so")
     out = run(build("absent.c", C11), MAREY_LIB="./other.so")
-    assert out == "-2 -1 libmarey.so is of another version than marey.h\n"
+    assert out == "-2 -1 libmarey.so and marey.h have different versions; install matching ones\n"
 
 
 @both_languages

@@ -541,7 +541,7 @@ def test_it_neither_loads_the_engine_nor_starts_anything_here() -> None:
         print(heavy, "libcupti" in maps, "libcuda" in maps)
         print(_native.sessions(), _native.gpu_level()[1])
     """
-    assert run_well(program, **double()) == "[] False False\n[] no session wants it\n"
+    assert run_well(program, **double()) == "[] False False\n[] no session records devices\n"
 
 
 def test_help_and_usage() -> None:

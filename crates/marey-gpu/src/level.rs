@@ -77,7 +77,7 @@ impl Source for Devices {
         *level = Level::Idle;
     }
 
-    fn hold(&self) -> Box<dyn Any> {
+    fn lock_for_fork(&self) -> Box<dyn Any> {
         Box::new((lock(), session::hold()))
     }
 

@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn scoped_completed(
         return;
     }
     buffers::fill(words, valid_size);
-    WORKER.call(DRAIN);
+    WORKER.request(DRAIN);
 }
 
 /// Returns how many records are in a buffer that the library has filled to this length.

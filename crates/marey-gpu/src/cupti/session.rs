@@ -254,7 +254,7 @@ pub(crate) fn flush(how: Flush) {
         subscription.flush_all();
         wait_for_records(subscription, before, PATIENCE);
     }
-    let unheard_kernels = device::nothing_waits_before(before);
+    let unheard_kernels = device::stop_waiting_before(before);
     if !are_finished || buffers::are_lent() {
         api::count_losses(LossCause::DeviceRecord, unheard_kernels);
     } else {
@@ -264,7 +264,7 @@ pub(crate) fn flush(how: Flush) {
 
 /// Has the decoder look for launches.
 pub(crate) fn ask_for_drain() {
-    WORKER.call(DRAIN);
+    WORKER.request(DRAIN);
 }
 
 /// Records no more, and lets go of the library.

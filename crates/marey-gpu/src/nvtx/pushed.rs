@@ -49,7 +49,7 @@ pub(super) fn pop(domain: u32) -> c_int {
         };
         let Pushed { level, scope, .. } = stack.remove(at);
         if scope != 0 {
-            api::leave(scope);
+            api::exit_only(scope);
         }
         level
     };
