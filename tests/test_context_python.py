@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 Path = tuple[str, ...]
 
-KNOWN_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13))
+KNOWN_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 
 
 @pytest.fixture

@@ -27,9 +27,11 @@ unsafe impl Sync for Tokens {}
 /// Set once a task has entered a scope, if this interpreter is known.
 static TOKENS: OnceLock<Tokens> = OnceLock::new();
 
+/// Whether a task has entered a scope.
+static IS_TRIED: AtomicBool = AtomicBool::new(false);
+
 /// Has libmarey ask for the scopes of tasks from now on, where this interpreter is known.
 pub(super) fn find_tasks(py: Python<'_>) {
-    static IS_TRIED: AtomicBool = AtomicBool::new(false);
     // Not a `Once`: what is below may let go of the GIL, and others would wait with it.
     if IS_TRIED.swap(true, Ordering::Relaxed) {
         return;
@@ -69,12 +71,40 @@ extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
 
 fn token(thread: &Thread) -> Option<&Token> {
     let tokens = TOKENS.get()?;
-    // SAFETY: the context is that of the calling thread, where it stays while the thread is here. A value of
-    // the class is a token, of which a shared borrow needs no GIL; `Py` is a pointer to an object.
-    unsafe {
-        let context = context::entered(thread.state())?;
-        let value: *mut PyObject = tokens.variable.value_in(context)?;
-        let is_token = Py_TYPE(value) == tokens.class;
-        is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+    // SAFETY: the context is that of the calling thread, where it stays while the thread is here.
+    unsafe { tokens.find(context::entered(thread.state())?) }
+}
+
+/// Whether a scope of a task was entered in the context, or before it was copied for its thread.
+///
+/// # Safety
+/// The calling thread holds the GIL and runs in the context.
+pub(super) unsafe fn is_in_scope(context: *const u8) -> bool {
+    match TOKENS.get() {
+        // SAFETY: as the caller promises.
+        Some(tokens) => unsafe { tokens.find(context) }.is_some(),
+        None => IS_TRIED.load(Ordering::Relaxed) && is_variable_set(),
+    }
+}
+
+#[cold]
+fn is_variable_set() -> bool {
+    // SAFETY: the GIL is held, as the caller of `is_in_scope` promises.
+    super::token(unsafe { Python::assume_attached() }).is_some()
+}
+
+impl Tokens {
+    /// The token in a context.
+    ///
+    /// # Safety
+    /// The calling thread runs in the context, which outlives the token's use.
+    unsafe fn find<'context>(&self, context: *const u8) -> Option<&'context Token> {
+        // SAFETY: as the caller promises. A value of the class is a token, of which a shared borrow needs
+        // no GIL; `Py` is a pointer to an object.
+        unsafe {
+            let value: *mut PyObject = self.variable.value_in(context)?;
+            let is_token = Py_TYPE(value) == self.class;
+            is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+        }
     }
 }
