@@ -13,9 +13,9 @@ from setuptools_rust import Binding, RustExtension, build_rust
 ROOT = Path(__file__).parent
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    sys.exit(
-        "error: marey does not support free-threaded builds of CPython yet: use a build with the GIL"
-    )
+    reason = "marey does not support free-threaded builds of CPython yet"
+    sys.exit(f"error: {reason}: use a build with the GIL")
+
 LIBMAREY = "marey.lib.libmarey"
 
 
