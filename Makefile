@@ -75,7 +75,7 @@ test-loom: $(STAMPS)/loom ## Explore the interleavings of the lock-free parts
 test-python: $(STAMPS)/pytest ## Run the Python tests against the installed wheel
 
 .PHONY: test-wheel
-test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.13 that is here
+test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 to 3.14 that is here
 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget

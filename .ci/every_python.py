@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-MINORS = (10, 11, 12, 13)
+MINORS = (10, 11, 12, 13, 14)
 # Not supported yet; tested where MAREY_PYTHONS names the folder that `.ci/newer_pythons` has made.
-NEWER_MINORS = (14, 15)
+NEWER_MINORS = (15,)
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 # The files whose tests need no peer but these, or skip what does.
 NEEDS = ("pytest", "greenlet")
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
     found = [python for minor in minors if (python := interpreter(minor)) is not None]
     if not found:
-        sys.exit("error: no CPython from 3.10 to 3.13 is here")
+        sys.exit("error: no CPython from 3.10 to 3.14 is here")
     for python in found:
         with tempfile.TemporaryDirectory() as folder:
             test_wheel(Path(wheel), python, Path(folder))

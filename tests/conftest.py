@@ -22,6 +22,9 @@ Node = dict[str, Any]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# The newest CPython whose frames and contexts marey reads directly.
+NEWEST_KNOWN = (3, 15)
+
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 120
 

@@ -12,7 +12,7 @@ from typing import Any
 import marey
 import marey as proton
 import pytest
-from conftest import counts, files, recorded, run_well, tree
+from conftest import counts, files, recorded, run_program, run_well, tree
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -76,6 +76,16 @@ def test_the_other_names_are_there() -> None:
 
 
 # Sessions
+
+
+def test_a_free_threaded_interpreter_is_refused() -> None:
+    # `abiflags` is what tells such a build. The libraries may not be loaded there.
+    done = run_program("import sys; sys.abiflags += 't'; import marey")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: marey does not support free-threaded builds of CPython yet: "
+        "use a build with the GIL"
+    )
 
 
 def test_the_life_of_a_session() -> None:

@@ -16,7 +16,8 @@ import marey
 import pytest
 import replay
 from conftest import DEADLINE_SECS, Outcome, run_program, run_well
-from marey._doctor import _privileges
+from marey import _native
+from marey._doctor import _privileges, _software
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -127,6 +128,20 @@ def build_library(path: str, source: str, *linked: str) -> Path:
 CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void load(void) { abort(); }\n"
 
 
+def test_an_interpreter_that_is_not_known_falls_back_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_software, "NEWEST", (3, 9))
+    monkeypatch.setattr(_native, "frames_are_fast", lambda: False)
+    monkeypatch.setattr(_native, "task_detection_is_fast", lambda: False)
+    check = _software.interpreter()
+    assert check.state == "missing"
+    assert "which marey is not tested with" in check.text
+    assert "whose frames are read by the slower, documented way" in check.text
+    assert "whose running task only asyncio reports" in check.text
+    assert check.mend == "use CPython 3.10 to 3.9"
+
+
 def test_a_machine_without_anything_is_missing_things_and_not_broken() -> None:
     page = Page(MAREY_NVML_LIB="/nowhere/libnvidia-ml.so.1")
     assert (page.exit_code, page.level, page.document["is_broken"]) == (0, "host", False)
@@ -149,7 +164,7 @@ def test_the_keys_of_the_data_are_stable() -> None:
     facts = {check["key"]: sorted(check["facts"]) for check in page.document["checks"]}
     assert facts == {
         "marey": ["library", "version"],
-        "python": ["are_frames_fast", "executable", "has_gil", "version"],
+        "python": ["are_frames_fast", "are_tasks_fast", "executable", "has_gil", "version"],
         "torch": [],
         "triton": [],
         "driver": ["cuda_version"],

@@ -1,6 +1,7 @@
 //! The layout of CPython's frames in memory, by version.
 //!
-//! Offsets are of 64-bit builds, from the headers `cpython/pystate.h`, `internal/pycore_frame.h`,
+//! Offsets are of 64-bit builds with the GIL, from the headers `cpython/pystate.h`,
+//! `internal/pycore_frame.h` (3.14 and later: `internal/pycore_interpframe_structs.h`),
 //! `cpython/code.h` (3.11 and later) and `cpython/frameobject.h` (3.10).
 
 use super::Position;
@@ -18,9 +19,11 @@ pub(super) struct Layout {
     indirection: Option<usize>,
     previous: usize,
     code: usize,
+    /// Low bits of the pointer to the code object that are flags of the reference.
+    code_flags: usize,
     instruction: Instruction,
-    /// Offset of the byte with the owner of the frame, and the owner whose frames are not Python
-    /// frames.
+    /// Offset of the byte with the owner of the frame, and the first of the owners whose frames are
+    /// not Python frames.
     owner: Option<(usize, u8)>,
 }
 
@@ -45,6 +48,7 @@ impl Layout {
                 indirection: None,
                 previous: 24,
                 code: 32,
+                code_flags: 0,
                 instruction: Instruction::Index { offset: 96 },
                 owner: None,
             }),
@@ -53,6 +57,7 @@ impl Layout {
                 indirection: Some(8),
                 previous: 48,
                 code: 32,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 184 },
                 owner: None,
             }),
@@ -61,6 +66,7 @@ impl Layout {
                 indirection: Some(0),
                 previous: 8,
                 code: 0,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 192 },
                 owner: Some((70, 3)),
             }),
@@ -69,8 +75,20 @@ impl Layout {
                 indirection: None,
                 previous: 8,
                 code: 0,
+                code_flags: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 200 },
                 owner: Some((70, 3)),
+            }),
+            (3, 14 | 15) => Some(Self {
+                innermost: 72,
+                indirection: None,
+                previous: 8,
+                code: 0,
+                // `_PyStackRef`: set if the frame borrows the code object.
+                code_flags: 0b11,
+                instruction: Instruction::Pointer { offset: 56, code_start: 208 },
+                // `FRAME_OWNED_BY_INTERPRETER`, and in 3.14 `FRAME_OWNED_BY_CSTACK`.
+                owner: Some((74, 3)),
             }),
             _ => None,
         })
@@ -104,10 +122,10 @@ impl Layout {
                 frame = word(frame, indirection);
             }
             while !frame.is_null() && walked.len() < most {
-                let is_python =
-                    self.owner.is_none_or(|(offset, other)| *frame.add(offset) != other);
+                let is_python = self.owner.is_none_or(|(offset, first)| *frame.add(offset) < first);
                 if is_python {
-                    let code: *mut PyObject = word(frame, self.code);
+                    let code: *mut PyObject =
+                        word::<PyObject>(frame, self.code).map_addr(|code| code & !self.code_flags);
                     if !is_code(code) {
                         return;
                     }

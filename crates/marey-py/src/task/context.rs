@@ -14,14 +14,19 @@ use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Offset of `PyThreadState.context`; 0 while unknown.
 static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
-// The structures of CPython 3.10 to 3.14 (`pycore_context.h`, `pycore_hamt.h`).
+/// Whether `threading` runs each thread in an entered context, as CPython does from 3.14 on.
+static DO_THREADS_ENTER_CONTEXTS: AtomicBool = AtomicBool::new(false);
+
+// The structures of CPython 3.10 to 3.15 (`pycore_context.h`, `pycore_hamt.h`).
 
 const HEAD: usize = size_of::<PyObject>();
+/// `PyContext.ctx_prev`: the context that the thread was in when it entered this one.
+const PREVIOUS_OFFSET: usize = HEAD;
 /// `PyContext.ctx_vars`, after the previous context.
 const VARS_OFFSET: usize = HEAD + 8;
 /// `PyContext.ctx_entered`, after the variables and the weak references.
@@ -57,6 +62,19 @@ pub(super) unsafe fn entered(state: *const PyThreadState) -> Option<*const u8> {
     }
 }
 
+/// Whether an entered context may be the one in which `threading` runs the whole thread, so that it
+/// is no task's. Such a context has no previous one. The contexts of an event loop have one: the
+/// loop copies the thread's context, which creates that context if the thread has none.
+///
+/// # Safety
+/// The calling thread has entered the context.
+#[inline(always)]
+pub(super) unsafe fn may_be_of_thread(context: *const u8) -> bool {
+    // SAFETY: `setup` has checked the offset on this interpreter.
+    let is_outermost = || unsafe { read(context, PREVIOUS_OFFSET) }.is_null();
+    DO_THREADS_ENTER_CONTEXTS.load(Ordering::Relaxed) && is_outermost()
+}
+
 /// Returns the pointer at an offset of a structure.
 ///
 /// # Safety
@@ -69,8 +87,12 @@ unsafe fn read(structure: *const u8, offset: usize) -> *mut PyObject {
 
 /// Determines the offset of the context in a thread state.
 pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
+    // Copying creates the context of the importing thread, usually the main one. From then on every
+    // context that this thread enters has a previous one.
     let context = py.import("contextvars")?.call_method0("copy_context")?;
     CONTEXT_OFFSET.store(find_offset(py, &context)?, Ordering::Relaxed);
+    let version = py.version_info();
+    DO_THREADS_ENTER_CONTEXTS.store((version.major, version.minor) >= (3, 14), Ordering::Relaxed);
     Ok(())
 }
 
@@ -81,29 +103,38 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
     let candidates: Vec<usize> = match (version.major, version.minor) {
         (3, 10) => vec![240],
         (3, 11) => vec![224],
-        (3, 12 | 13) => vec![208],
+        (3, 12..=14) => vec![208],
+        (3, 15) => vec![232],
         // Later thread states are far larger than this.
-        (3, 14..) => (64..400).step_by(size_of::<usize>()).collect(),
+        (3, 16..) => (64..400).step_by(size_of::<usize>()).collect(),
         _ => Vec::new(),
     };
-    let wanted = context.as_ptr() as usize;
+    let outer = context.call_method0("copy")?;
+    let (wanted, previous) = (context.as_ptr() as usize, outer.as_ptr() as usize);
     let look = move |candidates: &[usize]| {
         candidates.iter().copied().find(|&offset| {
             // SAFETY: the GIL is held, and the candidates are inside the thread state of the
             // version that they are for.
             let found = unsafe { read(ffi::PyThreadState_Get().cast(), offset).cast::<u8>() };
             // SAFETY: a pointer that equals the context's is to an object of at least this size.
-            found as usize == wanted && unsafe { *found.add(ENTERED_OFFSET).cast::<i32>() } == 1
+            found as usize == wanted
+                && unsafe {
+                    read(found, PREVIOUS_OFFSET) as usize == previous
+                        && *found.add(ENTERED_OFFSET).cast::<i32>() == 1
+                }
         })
     };
     let inside = candidates.clone();
     let probe = PyCFunction::new_closure(py, None, None, move |_args, _kwargs| look(&inside))?;
-    let found: Option<usize> = context.call_method1("run", (probe,))?.extract()?;
-    // Outside of the context, both the pointer and the flag must differ.
+    let found: Option<usize> =
+        outer.call_method1("run", (context.getattr("run")?, probe))?.extract()?;
+    // Outside of the context, the pointers and the flag must differ.
     // SAFETY: a live context object.
-    let is_entered_after =
-        unsafe { *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() };
-    Ok(found.filter(|_| look(&candidates).is_none() && is_entered_after == 0).unwrap_or(0))
+    let is_entered_after = unsafe {
+        !read(context.as_ptr().cast(), PREVIOUS_OFFSET).is_null()
+            || *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() != 0
+    };
+    Ok(found.filter(|_| look(&candidates).is_none() && !is_entered_after).unwrap_or(0))
 }
 
 /// A context variable, with what is needed to look it up in a context.
@@ -131,7 +162,7 @@ impl Variable {
         const VARIABLES: usize = 128;
         let py = object.py();
         let version = py.version_info();
-        if !is_known() || version.major != 3 || !(10..=14).contains(&version.minor) {
+        if !is_known() || version.major != 3 || !(10..=15).contains(&version.minor) {
             return Ok(None);
         }
         let hash = object.hash()?;

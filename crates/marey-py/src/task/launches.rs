@@ -28,9 +28,11 @@ unsafe impl Sync for Tokens {}
 /// Set when a task first enters a scope, if this interpreter is known.
 static TOKENS: OnceLock<Tokens> = OnceLock::new();
 
+/// Whether registration was attempted, which the first scope of a task does.
+static IS_TRIED: AtomicBool = AtomicBool::new(false);
+
 /// Registers the task provider, once, if this interpreter is known.
 pub(super) fn register(py: Python<'_>) {
-    static IS_TRIED: AtomicBool = AtomicBool::new(false);
     // Not a `Once`: the code below may release the GIL, and other threads would wait in the `Once`
     // with the GIL held.
     if IS_TRIED.swap(true, Ordering::Relaxed) {
@@ -72,12 +74,40 @@ extern "C" fn innermost(receive: TaskReceiver, receiver: *mut c_void) {
 
 fn token(thread: &Thread) -> Option<&Token> {
     let tokens = TOKENS.get()?;
-    // SAFETY: the context is the calling thread's, and stays entered during this call. A value of
-    // the class is a token, of which a shared borrow needs no GIL; `Py` is a pointer to an object.
-    unsafe {
-        let context = context::entered(thread.state())?;
-        let value: *mut PyObject = tokens.variable.value_in(context)?;
-        let is_token = Py_TYPE(value) == tokens.class;
-        is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+    // SAFETY: the context is the calling thread's, and stays entered during this call.
+    unsafe { tokens.find(context::entered(thread.state())?) }
+}
+
+/// Whether a scope of a task was entered in the context, or in the one that it was copied from.
+///
+/// # Safety
+/// The calling thread holds the GIL and runs in the context.
+pub(super) unsafe fn is_in_scope(context: *const u8) -> bool {
+    match TOKENS.get() {
+        // SAFETY: guaranteed by the caller.
+        Some(tokens) => unsafe { tokens.find(context) }.is_some(),
+        None => IS_TRIED.load(Ordering::Relaxed) && is_variable_set(),
+    }
+}
+
+#[cold]
+fn is_variable_set() -> bool {
+    // SAFETY: the GIL is held, as `is_in_scope` requires.
+    super::token(unsafe { Python::assume_attached() }).is_some()
+}
+
+impl Tokens {
+    /// Returns the token in a context.
+    ///
+    /// # Safety
+    /// The calling thread runs in the context, and the context outlives the returned token.
+    unsafe fn find<'context>(&self, context: *const u8) -> Option<&'context Token> {
+        // SAFETY: guaranteed by the caller. A value of the class is a token, of which a shared
+        // borrow needs no GIL; `Py` is a pointer to an object.
+        unsafe {
+            let value: *mut PyObject = self.variable.value_in(context)?;
+            let is_token = Py_TYPE(value) == self.class;
+            is_token.then(|| (*(&raw const value).cast::<Py<Token>>()).get())
+        }
     }
 }

@@ -83,14 +83,22 @@ impl Token {
     }
 }
 
-/// Whether the caller runs in an entered context, such as a task's.
+/// Whether the caller runs in an entered context, such as a task's. From CPython 3.14 on `threading`
+/// runs each thread in one: there, only a scope of a task in the context makes it a task's.
 #[inline(always)]
 pub(crate) fn is_in_task() -> bool {
     if !context::is_known() {
         return is_in_task_slowly();
     }
     // SAFETY: the GIL is held, so there is a thread state, which is the caller's.
-    unsafe { context::entered(ffi::PyThreadState_Get()) }.is_some()
+    unsafe {
+        match context::entered(ffi::PyThreadState_Get()) {
+            // A thread may begin in a copy of a task's context.
+            Some(context) if context::may_be_of_thread(context) => launches::is_in_scope(context),
+            Some(_) => true,
+            None => false,
+        }
+    }
 }
 
 #[cold]
@@ -105,9 +113,11 @@ fn is_in_task_slowly() -> bool {
 
 /// Returns the task's innermost scope, if the caller is in a task and inside a scope of it.
 pub(crate) fn innermost(py: Python<'_>) -> Option<Bound<'_, Token>> {
-    if !is_in_task() {
-        return None;
-    }
+    if is_in_task() { token(py) } else { None }
+}
+
+/// Returns the token in the caller's context.
+fn token(py: Python<'_>) -> Option<Bound<'_, Token>> {
     let token = VARIABLE.get(py)?.call_method0(py, "get").ok()?.into_bound(py);
     token.cast_into::<Token>().ok()
 }
