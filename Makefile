@@ -109,6 +109,11 @@ fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	    $(CARGO) fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECS); \
 	done
 
+# Too slow for `make test`. CARGO_TARGET_DIR, if any, gets a folder for each build.
+.PHONY: sanitize
+sanitize: $(VENV_READY) ## Run the recorder's tests under ThreadSanitizer, AddressSanitizer and Valgrind
+	PY=$(PY) .ci/sanitize $(SANITIZERS)
+
 # --- upkeep ------------------------------------------------------------------------------------
 
 .PHONY: install
