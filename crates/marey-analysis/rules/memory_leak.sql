@@ -1,5 +1,5 @@
--- What is allocated at the end of each step, without those at the beginning in which it grows anyway.
--- Memory of no device has no number: 4294967295 stands for it here.
+-- The bytes allocated at the end of each step, without the warm-up steps, in which memory grows anyway.
+-- Host memory has no device number; 4294967295 represents it here.
 WITH tails AS (
     SELECT
         process_id,
@@ -30,8 +30,8 @@ WITH tails AS (
         memory AS (PARTITION BY process_id, device_type, device),
         line AS (PARTITION BY process_id, device_type, device ORDER BY end_nanos, number)
 ),
--- Up to 400 points of each memory that may be leaking, so that there are not too many pairs of them:
--- if it has more steps, each point is the mean of several.
+-- Up to 400 points for each memory that may be leaking, to bound the number of pairs: with more steps, each
+-- point is the mean of several.
 points AS (
     SELECT
         process_id,
@@ -85,7 +85,7 @@ pairs AS (
         unnest(ys) AS y2
     FROM lefts
 ),
--- Theil and Sen: the median of the slopes between all pairs.
+-- Theil-Sen: the median of the slopes between all pairs.
 slopes AS (
     SELECT
         process_id,
@@ -128,7 +128,7 @@ SELECT
     s.last_bytes AS last_bytes,
     s.count AS step_count,
     t.total_bytes AS total_bytes,
-    -- The host's memory is no device's.
+    -- Host memory has no device to compare with.
     CASE WHEN t.total_bytes > s.last_bytes THEN floor((t.total_bytes - s.last_bytes) / s.slope_bytes) END AS steps_left,
     s.device_type AS device_type,
     nullif(s.device, 4294967295) AS device,

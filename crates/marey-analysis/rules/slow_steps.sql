@@ -31,8 +31,8 @@ shares AS (
     INNER JOIN step_summary AS s ON s.process_id = o.process_id
     WHERE s.window_nanos > 0 AND s.step_count >= {min_steps}
 ),
--- The spans by name: their own time in the worst step, less the mean of the others. Steps have one
--- name in common, which stands for what is in no other span.
+-- The exclusive time of each span name in the slowest step, less the mean of the other steps. Steps share a
+-- name, which stands for time outside all other spans.
 growths AS (
     SELECT
         process_id,

@@ -1,4 +1,4 @@
--- As the view `stragglers` has it, but only with what held the steps up.
+-- As in the view `stragglers`, but only for collectives that began within the steps.
 WITH arrivals AS (
     SELECT
         process_id,
@@ -43,7 +43,7 @@ delays AS (
         max(s.pid) AS pid,
         max(s.rank) AS rank,
         count(*) AS count,
-        -- How often it would be last, and alone, by chance.
+        -- The number of last arrivals expected by chance.
         sum(1.0 / p.arrived) AS chance,
         sum(CASE WHEN p.place = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
         sum(CASE WHEN p.place = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
@@ -51,13 +51,13 @@ delays AS (
     INNER JOIN step_summary AS s ON s.process_id = p.process_id
     WHERE
         p.arrived > 1
-        -- Beyond the group's size, several groups share its name.
+        -- More arrivals than the group has ranks: several groups share the name.
         AND p.arrived <= coalesce(p.group_size, p.arrived)
         AND p.start_nanos >= s.first_nanos
         AND p.start_nanos < s.last_nanos
     GROUP BY p.process_id, p.device, p.group_id, p.group_ranks_id
 ),
--- What all ranks of a group held it up by, and what each would have by chance.
+-- The total delay of each group, and the share of it that each rank would cause by chance.
 groups AS (
     SELECT
         *,
@@ -75,7 +75,7 @@ shares AS (
         g.last_count AS last_count,
         g.delay_nanos AS delay_nanos,
         100.0 * g.delay_nanos / g.all_nanos AS delay_percent,
-        -- A delay at the end of the recording may be longer than it.
+        -- A delay at the end of the recording may be longer than the recording.
         least(g.delay_nanos, g.window_nanos) / CAST(g.divisor AS DOUBLE) AS impact_nanos,
         100.0 * least(g.delay_nanos, g.window_nanos) / g.window_nanos AS impact_percent,
         g.pid AS pid,

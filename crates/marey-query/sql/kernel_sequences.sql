@@ -1,5 +1,5 @@
 WITH
--- What each thread launched, numbered in the order of the calls.
+-- The activities that each thread launched, numbered in the order of their calls.
 launched AS (
     SELECT
         l.thread_id AS thread_id,
@@ -14,7 +14,7 @@ launched AS (
         g.name_id AS name_id
     FROM raw.gpu_activities AS g
     JOIN (
-        -- Several calls may have the number of one launch, one inside the other: the outermost begins first.
+        -- Nested calls may share the correlation id of a launch: the outermost begins first.
         SELECT
             process_of(thread_id) AS process_id,
             correlation_id,
@@ -26,8 +26,8 @@ launched AS (
     ) AS l ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.kind IN ('kernel', 'memcpy', 'memset')
 ),
--- Operators that launched at least 3: those that lie between what was launched on the thread before the
--- operator began and before it ended.
+-- Operators that launched at least 3 activities: the number of launches on the thread between the start and the
+-- end of the operator.
 operators AS (
     SELECT
         thread_id,
@@ -87,7 +87,7 @@ operators AS (
     GROUP BY thread_id, context_id, name_id, start_nanos, end_nanos
     HAVING max(place) - min(place) >= 3
 ),
--- An operator is outermost unless one of its name that began before goes on around it.
+-- An operator is outermost unless an earlier operator of the same name is still running.
 instances AS (
     SELECT
         *,

@@ -10,8 +10,8 @@ ranked AS (
     FROM step_summary
     WHERE rank IS NOT NULL AND window_nanos > 0
 ),
--- A wait is in no span but the one that waits: contexts of several ranks that take at least 1 % of the
--- time of one of them by themselves.
+-- A rank waits in the span itself, not in a nested one: candidates are contexts of several ranks whose
+-- exclusive time is at least 1 % of the time of one of these ranks.
 candidates AS (
     SELECT
         context_id,
@@ -33,7 +33,7 @@ candidates AS (
     GROUP BY context_id
     HAVING count(*) > 1 AND count(*) = count(DISTINCT rank) AND max(own_part) >= 0.01
 ),
--- Their spans, and those directly inside them.
+-- The spans of the candidates, and the spans nested directly in them.
 entered AS (
     SELECT
         t.process_id AS process_id,
@@ -74,7 +74,7 @@ entered AS (
     ) AS t ON t.thread_id = s.thread_id
     WHERE s.start_nanos >= t.first_nanos AND s.start_nanos < t.last_nanos
 ),
--- A rank arrives when it enters the span, or leaves the last span inside it.
+-- The arrival of a rank is its entry into the span, or the end of the last span nested in it.
 spans AS (
     SELECT
         process_id,
@@ -109,7 +109,7 @@ spans AS (
         GROUP BY process_id, thread_id, context_id, entry
     )
 ),
--- Each with the number of the step that began last before it, and its place in that.
+-- Each span with the number of the last step that began before it, and its position within that step.
 numbered AS (
     SELECT
         *,
@@ -124,27 +124,14 @@ numbered AS (
             ) AS step
         FROM (
             SELECT
-                process_id,
-                thread_id,
-                context_id,
-                rank_count,
-                step_nanos,
-                start_nanos,
-                end_nanos,
-                arrival_nanos,
-                CAST(NULL AS BIGINT) AS number,
+                *,
                 0 AS is_step
             FROM spans
-            UNION ALL
+            UNION ALL BY NAME
+            -- The columns that only spans have are null.
             SELECT
                 process_id,
-                thread_id,
-                CAST(NULL AS INTEGER UNSIGNED) AS context_id,
-                CAST(NULL AS BIGINT) AS rank_count,
-                CAST(NULL AS DOUBLE) AS step_nanos,
                 start_nanos,
-                start_nanos AS end_nanos,
-                start_nanos AS arrival_nanos,
                 CAST(number AS BIGINT) AS number,
                 1 AS is_step
             FROM raw.steps
@@ -199,7 +186,7 @@ FROM (
     FROM (
         SELECT
             *,
-            -- Those who came early stayed until the last one was done: nothing else makes all end together.
+            -- Early ranks stayed until the last one was done: nothing else explains that all end together.
             spread_nanos >= 0.01 * step_nanos AND end_spread_nanos <= 0.5 * spread_nanos AS is_wait
         FROM placed
         WHERE arrived = rank_count

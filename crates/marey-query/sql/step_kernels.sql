@@ -7,7 +7,7 @@ steps AS (
         row_number() OVER (PARTITION BY process_id ORDER BY start_nanos, number) AS place
     FROM raw.steps
 ),
--- Several calls may have the number of one launch, one inside the other: the outermost begins first.
+-- Nested calls may share the correlation id of a launch: the outermost begins first.
 launches AS (
     SELECT
         process_id,
@@ -15,7 +15,7 @@ launches AS (
         min(time_nanos) AS launch_nanos,
         min(place) AS place
     FROM (
-        -- Each call after the steps that had begun by then: as many as the place of the last of them.
+        -- Each call with the number of steps that had begun by then, which is the position of the last of them.
         SELECT
             process_id,
             correlation_id,

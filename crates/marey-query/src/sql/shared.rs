@@ -1,21 +1,21 @@
-//! Views that many questions of a report are made of: their rows are few, and take long to compute.
+//! Views that several queries of a report share: they have few rows, and take long to compute.
 
 use marey_model::table::stored;
 use marey_store::{Part, Run};
 
 use super::views::definition;
 
-/// Each after those that it is made of.
+/// The shareable views, each after the views that it uses itself.
 const SHARED: [&str; 5] =
     ["step_summary", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
 
-/// Those with rows for each step.
+/// The views with rows for each step.
 const BY_STEP: [&str; 2] = ["gpu_time_by_step", "step_times"];
 
-/// Most steps of which such rows are kept.
+/// Most steps for which rows of these views are kept.
 const MAX_STEPS: u64 = 100_000;
 
-/// Those that at least two of the queries, or of the views that these name, are made of.
+/// The shareable views that at least two of the queries, or of the views behind them, use.
 pub(super) fn views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
     let steps: u64 = run.parts(&stored::STEPS).iter().map(Part::rows).sum();
     let mut texts = queries.to_vec();
@@ -33,7 +33,7 @@ pub(super) fn views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
     views
 }
 
-/// Whether a query names a table or view.
+/// Whether a query mentions a table or view.
 pub fn names(query: &str, table: &str) -> bool {
     query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == table)
 }
