@@ -59,7 +59,7 @@ FROM (
     SELECT
         *,
         -- Of several devices, the one that stalled longest.
-        row_number() OVER (PARTITION BY process_id ORDER BY stall_nanos DESC, device) AS place
+        row_number() OVER (PARTITION BY process_id ORDER BY stall_nanos DESC, device) AS position
     FROM (
         SELECT
             process_id,
@@ -100,7 +100,7 @@ FROM (
     )
     WHERE load_count > 0
 ) AS d
-WHERE d.place = 1
+WHERE d.position = 1
     AND d.window_nanos > 0
     AND d.stall_nanos > 0
     AND 100.0 * d.stall_nanos >= {min_percent} * d.window_nanos

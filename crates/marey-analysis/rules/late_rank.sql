@@ -23,7 +23,7 @@ WITH ranks AS (
     GROUP BY a.process_id
 ),
 -- The exclusive time of each rank by name; null stands for steps, whose exclusive time has no name.
-own_times AS (
+exclusive_times AS (
     SELECT
         k.process_id AS process_id,
         CASE WHEN c.kind <> 'step' THEN r.name_id END AS name_id,
@@ -64,7 +64,7 @@ causes AS (
                     - sum(outer_nanos) OVER process
                     + sum(CASE WHEN name_id IS NULL THEN self_nanos ELSE 0 END) OVER process
                     AS bare_nanos
-            FROM own_times
+            FROM exclusive_times
             WINDOW name AS (PARTITION BY name_id), process AS (PARTITION BY process_id)
         ) AS o
         GROUP BY process_id

@@ -1,4 +1,4 @@
-WITH ran AS (
+WITH activities AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -32,7 +32,7 @@ hot AS (
             name_id,
             max(busy_nanos) AS busy_nanos,
             sum(duration_nanos) AS total_nanos
-        FROM ran
+        FROM activities
         WHERE kind = 'kernel'
         GROUP BY process_id, device, divisor, window_nanos, name_id
     ) AS k

@@ -1,4 +1,4 @@
-WITH ran AS (
+WITH activities AS (
     SELECT
         g.process_id AS process_id,
         g.device AS device,
@@ -46,7 +46,7 @@ families AS (
                 name(name_id) AS name,
                 count(*) AS count,
                 sum(duration_nanos) AS total_nanos
-            FROM ran
+            FROM activities
             WHERE kind = 'kernel'
             GROUP BY process_id, device, divisor, window_nanos, name_id
         )
@@ -59,7 +59,7 @@ busy AS (
         process_id,
         device,
         union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-    FROM ran
+    FROM activities
     GROUP BY process_id, device
 )
 SELECT

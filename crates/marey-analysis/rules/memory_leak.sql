@@ -7,7 +7,7 @@ WITH tails AS (
         device,
         number,
         allocated_bytes,
-        CAST(row_number() OVER line AS BIGINT) AS place,
+        CAST(row_number() OVER line AS BIGINT) AS position,
         count(*) OVER memory AS count,
         first_value(allocated_bytes) OVER line AS first_bytes,
         regr_r2(CAST(allocated_bytes AS DOUBLE), CAST(number AS DOUBLE)) OVER memory AS r2
@@ -22,10 +22,10 @@ WITH tails AS (
             row_number() OVER (
                 PARTITION BY process_id, device_type, device
                 ORDER BY end_nanos, number
-            ) AS place
+            ) AS position
         FROM step_memory
     ) AS m
-    WHERE place > {warmup_steps}
+    WHERE position > {warmup_steps}
     WINDOW
         memory AS (PARTITION BY process_id, device_type, device),
         line AS (PARTITION BY process_id, device_type, device ORDER BY end_nanos, number)
@@ -40,13 +40,13 @@ points AS (
         count,
         r2,
         first_bytes,
-        place * least(count, 400) / (count + 1) AS bin,
+        position * least(count, 400) / (count + 1) AS bin,
         avg(CAST(number AS DOUBLE)) AS x,
         avg(CAST(allocated_bytes AS DOUBLE)) AS y,
-        max(CASE WHEN place = count THEN allocated_bytes END) AS last_bytes
+        max(CASE WHEN position = count THEN allocated_bytes END) AS last_bytes
     FROM tails
     WHERE count >= {min_steps} AND r2 >= {min_r2}
-    GROUP BY process_id, device_type, device, count, r2, first_bytes, place * least(count, 400) / (count + 1)
+    GROUP BY process_id, device_type, device, count, r2, first_bytes, position * least(count, 400) / (count + 1)
 ),
 lists AS (
     SELECT

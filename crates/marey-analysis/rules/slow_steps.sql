@@ -7,11 +7,11 @@ WITH outliers AS (
         first_value(start_nanos ORDER BY duration_nanos DESC, number) AS worst_start,
         max(duration_nanos) AS worst_nanos,
         max(median_nanos) AS median_nanos,
-        string_agg(CAST(number AS VARCHAR), ', ' ORDER BY number) FILTER (WHERE place <= 10) AS numbers
+        string_agg(CAST(number AS VARCHAR), ', ' ORDER BY number) FILTER (WHERE position <= 10) AS numbers
     FROM (
         SELECT
             *,
-            row_number() OVER (PARTITION BY process_id ORDER BY number, start_nanos) AS place
+            row_number() OVER (PARTITION BY process_id ORDER BY number, start_nanos) AS position
         FROM step_times
         WHERE is_outlier
     ) AS t

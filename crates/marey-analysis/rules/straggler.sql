@@ -13,7 +13,7 @@ WITH arrivals AS (
     WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
     GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
 ),
-placed AS (
+ordered AS (
     SELECT
         process_id,
         device,
@@ -22,7 +22,7 @@ placed AS (
         start_nanos,
         count(*) OVER instance AS arrived,
         max(group_size) OVER instance AS group_size,
-        row_number() OVER arrival AS place,
+        row_number() OVER arrival AS position,
         start_nanos - lag(start_nanos) OVER arrival AS behind_nanos
     FROM arrivals
     WINDOW
@@ -45,9 +45,9 @@ delays AS (
         count(*) AS count,
         -- The number of last arrivals expected by chance.
         sum(1.0 / p.arrived) AS chance,
-        sum(CASE WHEN p.place = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
-        sum(CASE WHEN p.place = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
-    FROM placed AS p
+        sum(CASE WHEN p.position = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
+        sum(CASE WHEN p.position = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
+    FROM ordered AS p
     INNER JOIN step_summary AS s ON s.process_id = p.process_id
     WHERE
         p.arrived > 1

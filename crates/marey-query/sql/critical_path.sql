@@ -1,6 +1,6 @@
 -- The event kind of each context: spans of autograd's own threads, spans that load data, and runtime calls by
 -- what they wait for. A profiler's spans about its own recording are left out below.
-WITH meanings AS (
+WITH context_kinds AS (
     SELECT
         id AS context_id,
         name_id,
@@ -48,7 +48,7 @@ events AS (
         CAST(0 AS BIGINT UNSIGNED) AS on_correlation_id,
         CAST(s.name_id AS BIGINT) * 4294967296 + s.context_id AS id
     FROM raw.spans AS s
-    JOIN meanings AS p ON p.context_id = s.context_id
+    JOIN context_kinds AS p ON p.context_id = s.context_id
     WHERE s.duration_nanos > 0 AND coalesce(name(s.category_id), '') <> 'Trace'
     UNION ALL
     SELECT
@@ -157,7 +157,7 @@ segments AS (
         part['id'] AS id
     FROM parts
 ),
-places AS (
+located AS (
     SELECT
         *,
         CASE WHEN NOT is_device THEN CAST(lane AS INTEGER UNSIGNED) END AS thread_id,
@@ -184,4 +184,4 @@ SELECT
     process_id,
     thread_id,
     context_id
-FROM places
+FROM located

@@ -49,7 +49,7 @@ bounds AS (
     ) AS t
 ),
 -- The part of each event: an event at a boundary belongs to the part that begins there.
-placed AS (
+events_by_part AS (
     SELECT
         process_id,
         thread_id,
@@ -105,7 +105,7 @@ parts AS (
         last_value(reserved_bytes ORDER BY time_nanos, allocated_bytes)
             FILTER (WHERE allocated_bytes IS NOT NULL) AS reserved_bytes,
         max(allocated_bytes) AS peak_bytes
-    FROM placed
+    FROM events_by_part
     -- Events after the last step are in no part.
     WHERE part_end > time_nanos
     GROUP BY process_id, thread_id, device_type, device, part_end

@@ -89,7 +89,7 @@ pub(super) const SMALL_KERNELS: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/small_kernels.sql"),
-    description: "{kernels_per_step} kernels {per} ({count_percent}) on device {device} are short: {mean_nanos} on average. With {gap_nanos} of gaps between them they take {impact_nanos} {per} ({impact_percent}). The most frequent is {subject} ({top_per_step} {per}), launched in {path} among others.",
+    description: "{kernels_per_step} kernels {per} ({count_percent}) on device {device} are short: {mean_nanos} on average. With {gap_nanos} of gaps before them they take {impact_nanos} {per} ({impact_percent}). The most frequent is {subject} ({top_per_step} {per}), launched in {path} among others.",
     hint: "Fuse them: torch.compile for elementwise chains, foreach=True or fused=True for optimizers, fused norms and attention. Increase the batch size. CUDA graphs shorten the gaps between the remaining kernels.",
 };
 

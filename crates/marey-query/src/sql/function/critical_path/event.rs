@@ -58,8 +58,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) kind: Kind,
-    /// The thread, also of a step; for device events the lane of the stream, `device << 32 |
-    /// stream`.
+    /// The thread, also of a step; for device events the stream as `device << 32 | stream`.
     pub(super) lane: u64,
     pub(super) start: i64,
     pub(super) end: i64,
