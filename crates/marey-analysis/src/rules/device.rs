@@ -21,7 +21,7 @@ pub(super) const GPU_IDLE: Rule = Rule {
     doc: "Fires for each cause in `device_idle` that takes at least `min_percent` of the step time. Impact: the idle time with that cause, per step. Gain: all of it for `host wait`, 0 for `kernel wait`, unknown for `other`. The time before the first and after the last activity is not counted. Severity: high above `high_percent` of the step time, medium above `medium_percent`.",
     thresholds: &[HIGH, MEDIUM, MIN_PERCENT],
     sql: include_str!("../../rules/gpu_idle.sql"),
-    description: "Device {device} was idle for {impact_nanos} {per} ({impact_percent}) because of {subject}; {host_span_nanos} of that fell in {host_span}. In total the device was idle {device_idle_percent} of the time.",
+    description: "Device {device} was idle for {impact_nanos} {per} ({impact_percent}), cause \"{subject}\". Top host span: {host_span}, {host_span_nanos} {per}. In total the device was idle {device_idle_percent} of the time.",
     hint: "Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.",
 };
 

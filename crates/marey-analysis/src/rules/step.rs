@@ -74,7 +74,7 @@ pub(super) const STRAGGLER: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/straggler.sql"),
-    description: "In group {process_group}, {subject} was alone the last to begin {last_count} of {count} collectives ({last_percent}). The others waited {delay_nanos} for it, {impact_nanos} {per}; that is {delay_percent} of all delays of the group.",
+    description: "In group {process_group}, {subject} alone was last to begin {last_count} of {count} collectives ({last_percent}). The others waited {delay_nanos} for it, {impact_nanos} {per}; that is {delay_percent} of all delays of the group.",
     hint: "Compare what this rank does before its collectives with the other ranks: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Balance the work, for example with batches of equal length.",
 };
 
@@ -123,7 +123,7 @@ pub(super) const LATE_RANK: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/late_rank.sql"),
-    description: "Ranks waited for each other {count} times, mostly in {path}; {subject} was alone the last to arrive {last_count} times ({last_percent}; {chance_count} expected by chance). The others waited {delay_nanos} for it, {impact_nanos} {per}. It spent {longer_nanos} {per} more in {longer_name} than they did.",
+    description: "Ranks waited for each other {count} times, mostly in {path}; {subject} alone was last to arrive {last_count} times ({last_percent}; {chance_count} expected by chance). The others waited {delay_nanos} for it, {impact_nanos} {per}. It spent {longer_nanos} {per} more in {longer_name} than they did.",
     hint: "Check what this rank does before it arrives: data loading, logging, checkpoints, longer inputs. A scope around that code gives it a name. For certainty, import the torch.profiler traces or flight recorder dumps of all ranks together: they record the collectives themselves.",
 };
 

@@ -82,7 +82,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
         499 µs a step (50.1 %); mending it saves up to 499 µs, 2.00x as fast; measured
         Counts the same time in part as: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
         Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
-      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs per step (46.8 %) because of host wait: operators; 457 µs of that fell in aten::mm. In total the device was idle 64.4 % of the time.
+      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs per step (46.8 %), cause "host wait: operators". Top host span: aten::mm, 457 µs per step. In total the device was idle 64.4 % of the time.
         467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; measured
         Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
         Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
@@ -93,7 +93,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
       [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of exclusive time per step (30.1 %), in 12 calls of 300 µs on average.
         300 µs a step (30.1 %); mending it saves up to 300 µs, 1.43x as fast; measured
         Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
-      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs per step (17.6 %) because of host wait: outside operators; 130 µs of that fell in step. In total the device was idle 64.4 % of the time.
+      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs per step (17.6 %), cause "host wait: outside operators". Top host span: step, 130 µs per step. In total the device was idle 64.4 % of the time.
         175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
         Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
 
