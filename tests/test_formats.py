@@ -200,7 +200,7 @@ def test_a_folder_that_is_not_there_is_made(path: Path) -> None:
 
 def test_what_cannot_be_exported_is_an_error(path: Path) -> None:
     with marey.open(path) as run:
-        with pytest.raises(ValueError, match='there is no format "xls"'):
+        with pytest.raises(ValueError, match='unknown format "xls"'):
             run.export("x", format="xls")
         with pytest.raises(ValueError, match='"soon" is not a time'):
             run.export("x.svg", start="soon")

@@ -1,4 +1,4 @@
--- Calls of the runtime, by what they launched.
+-- The launching calls. Nested calls may share the correlation id of a launch: the outermost begins first.
 WITH calls AS (
     SELECT
         process_of(thread_id) AS process_id,
@@ -9,8 +9,8 @@ WITH calls AS (
     WHERE correlation_id > 0 AND kind(context_id) = 'runtime'
     GROUP BY process_of(thread_id), correlation_id
 ),
--- Whole devices: a gap goes from the latest end of all that began before on any stream to the beginning of
--- the next activity, and is cut to the steps.
+-- The gaps of whole devices, from the latest end of all earlier activities on any stream to the start of the
+-- next activity, cut to the window of the steps.
 gaps AS (
     SELECT
         g.process_id AS process_id,
@@ -41,7 +41,7 @@ gaps AS (
         ON l.process_id = g.process_id AND l.correlation_id = g.correlation_id
     WHERE g.start_nanos > g.before_nanos AND g.before_nanos < w.last_nanos AND g.start_nanos > w.first_nanos
 ),
--- The threads that launched something on a device.
+-- The threads that launched something, per device.
 launchers AS (
     SELECT l.thread_id AS thread_id, g.device AS device
     FROM raw.gpu_activities AS g
@@ -84,7 +84,7 @@ FROM (
         sum(idle_nanos) AS idle_nanos,
         count(*) FILTER (WHERE is_gap) AS gap_count
     FROM (
-        -- From each of these moments to the next one the thread was in one span.
+        -- Between one moment and the next, the thread is in the same innermost span.
         SELECT
             process_id,
             device,
@@ -106,8 +106,8 @@ FROM (
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                 ) AS open
             FROM (
-                -- Where a thread enters and leaves spans, and where gaps that it is to blame for begin (1) and
-                -- end (-1). Other gaps are of no thread; their length stands at their beginning.
+                -- The moments at which a thread enters and leaves spans, and at which gaps that it causes begin (1)
+                -- and end (-1). Other gaps have no thread; their length is at their beginning.
                 SELECT
                     process_id,
                     device,

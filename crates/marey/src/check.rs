@@ -148,8 +148,8 @@ impl Judged<'_> {
                     "before": comparison.before,
                     "after": comparison.after,
                     "exit_code": exit_code(verdicts),
-                    "verdicts": tables::of_verdicts(verdicts),
-                    "metrics": tables::of_metrics(comparison),
+                    "verdicts": tables::verdicts(verdicts),
+                    "metrics": tables::metrics(comparison),
                 });
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)

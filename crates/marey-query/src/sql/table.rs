@@ -1,4 +1,4 @@
-//! A stored table, as SQL scans it.
+//! Stored tables as `DataFusion` table providers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use marey_store::Run;
 
 use super::store::RunStore;
 
-/// The parts of one table. What a part lacks reads as null.
+/// The parts of a table. Columns that a part lacks are null.
 #[derive(Debug)]
 pub(super) struct PartsTable {
     run: Arc<Run>,
     table: &'static Table,
     schema: SchemaRef,
-    /// Its plan if it has no rows.
+    /// The plan of a table without rows.
     empty: Option<LogicalPlan>,
 }
 
@@ -39,13 +39,13 @@ impl PartsTable {
     }
 }
 
-/// Returns the plan of a table without rows. The optimizer removes what is joined to it as well.
+/// Returns the plan of a table without rows: the optimizer then removes joins with it.
 pub(super) fn no_rows(schema: &SchemaRef) -> Result<LogicalPlan> {
     let schema = Arc::new(DFSchema::try_from(Arc::clone(schema))?);
     Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
 }
 
-/// The declared schema with texts as views, which name functions gather without copying.
+/// The declared schema with strings as views, which name lookups gather without copying.
 pub(super) fn sql_schema(table: &Table) -> SchemaRef {
     let declared = marey_store::arrow_schema(table);
     let fields = declared.fields().iter().map(|field| match field.data_type() {
@@ -69,7 +69,7 @@ impl TableProvider for PartsTable {
         self.empty.as_ref().map(Cow::Borrowed)
     }
 
-    /// Filters choose row groups and pages; rows are filtered above.
+    /// Filters prune row groups and pages; the rows are filtered above.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -112,7 +112,7 @@ impl TableProvider for PartsTable {
 }
 
 impl PartsTable {
-    /// What the manifest knows: `count(*)` needs no more.
+    /// The counts in the manifest, which are enough to answer `count(*)`.
     fn counts(&self) -> Statistics {
         let parts = self.run.parts(self.table);
         let rows: u64 = parts.iter().map(marey_store::Part::rows).sum();

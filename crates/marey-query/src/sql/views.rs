@@ -1,4 +1,4 @@
-//! The views: their SQL lies in `sql/`, their columns are declared in [`marey_model::table::view`].
+//! The views: their SQL is in `sql/`, and [`marey_model::table::view`] declares their columns.
 
 use std::sync::Arc;
 

@@ -126,10 +126,10 @@ impl CompareArgs {
                     "version": 1,
                     "before": comparison.before,
                     "after": comparison.after,
-                    "metrics": tables::of_metrics(comparison),
-                    "operations": tables::of_operations(comparison),
-                    "kernels": tables::of_kernels(comparison),
-                    "renames": tables::of_renames(comparison),
+                    "metrics": tables::metrics(comparison),
+                    "operations": tables::operations(comparison),
+                    "kernels": tables::kernels(comparison),
+                    "renames": tables::renames(comparison),
                 });
                 serde_json::to_writer_pretty(&mut *out, &json)?;
                 writeln!(out)

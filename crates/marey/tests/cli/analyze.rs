@@ -78,24 +78,24 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
       2. cudaLaunchKernel: 120 µs (12 calls)
 
     Bottlenecks Detected:
-      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of a step by itself (50.1 %), in 12 calls of 499 µs on average.
+      [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of exclusive time per step (50.1 %), in 12 calls of 499 µs on average.
         499 µs a step (50.1 %); mending it saves up to 499 µs, 2.00x as fast; measured
         Counts the same time in part as: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
-        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
-      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs of a step (46.8 %) because of host wait: operators; most of it, 457 µs of a step, in aten::mm. In total it was idle 64.4 % of the time.
+        Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
+      [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs per step (46.8 %), cause "host wait: operators". Top host span: aten::mm, 457 µs per step. In total the device was idle 64.4 % of the time.
         467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; measured
         Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
-        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
-      [HIGH] launch_bound (rank 0): Device 0 waited 467 µs of a step (46.8 %) for launches: the host needed 1.00 ms from one to the next, and each gave 300 µs of work; 100.0 % of 12 found the queue empty.
+        Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
+      [HIGH] launch_bound (rank 0): Device 0 waited 467 µs per step (46.8 %) for launches: the host issued one every 1.00 ms, and each brought 300 µs of work. 100.0 % of 12 launches found the queue empty.
         467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; likely
         Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
-        Fix: Launch less: torch.compile (mode "reduce-overhead"), CUDA graphs, fused and foreach optimizers, larger batches. Profile without stacks and shapes first: recording them slows the host down.
-      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of a step by itself (30.1 %), in 12 calls of 300 µs on average.
+        Fix: Reduce the number of launches: torch.compile (mode "reduce-overhead"), CUDA graphs, fused or foreach optimizers, larger batches. First profile again without stacks and shapes: recording them slows the host down.
+      [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of exclusive time per step (30.1 %), in 12 calls of 300 µs on average.
         300 µs a step (30.1 %); mending it saves up to 300 µs, 1.43x as fast; measured
-        Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
-      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs of a step (17.6 %) because of host wait: outside operators; most of it, 130 µs of a step, in step. In total it was idle 64.4 % of the time.
+        Fix: Make it cheaper, call it less often, or take it out of the step. For a hot kernel: fuse or compile the operations around it, or choose a faster algorithm or data type. For a hot host operation: move it out of the loop or to another thread.
+      [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs per step (17.6 %), cause "host wait: outside operators". Top host span: step, 130 µs per step. In total the device was idle 64.4 % of the time.
         175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
-        Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
+        Fix: Let the host run ahead of the device: remove synchronisation from the step, allocate memory once, prefetch data, and launch fewer, larger operations with torch.compile or CUDA graphs.
 
     Training steps, the slowest first:
       rank  number  duration  between  deviation  robust z  is outlier
@@ -111,7 +111,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
          0       3    950 µs  48.0 µs   -1.00 µs   -0.6745  no
       … and more: --top N
 
-    Where the time of devices went:
+    Device time:
       rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
          0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
 
@@ -135,7 +135,7 @@ fn a_report_says_what_takes_the_time_and_what_to_change() {
       name   class    count    total    mean     max  kernel %
       sgemm  compute     12  3.60 ms  300 µs  300 µs   100.0 %
 
-    Operations by what they launched:
+    Operations by launched device time:
       name  kind  self count     self  self busy
       step  step          12  3.60 ms    3.60 ms
 
@@ -160,7 +160,7 @@ fn sections_come_alone() {
     assert_snapshot!(shown, @r"
     exit code: 0
     --- stdout ---
-    Where the time of devices went:
+    Device time:
       rank  device   window     busy  idle %  compute %  non compute %  communication  exposed communication  overlap %  memory only
          0       0  11.3 ms  3.60 ms  68.1 %     31.9 %          0.0 %           0 ns                   0 ns  -                 0 ns
 
@@ -177,12 +177,9 @@ fn sections_come_alone() {
 #[test]
 fn the_suffix_says_how_a_report_is_written() {
     let folder = folder();
-    for (name, first) in [
-        ("r.md", ""),
-        ("r.html", "<!DOCTYPE html>"),
-        ("r.json", "{"),
-        ("r.txt", "Where the time of devices went:"),
-    ] {
+    for (name, first) in
+        [("r.md", ""), ("r.html", "<!DOCTYPE html>"), ("r.json", "{"), ("r.txt", "Device time:")]
+    {
         let written = transcript(
             &mut folder.marey(&format!("analyze after.json --section devices -o {name}")),
         );
@@ -214,7 +211,7 @@ fn bad_thresholds_are_refused() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; there is `hot_operation.medium_percent`, `hot_operation.high_percent`
+    error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; did you mean `hot_operation.medium_percent`, `hot_operation.high_percent`?
     hint: `marey analyze --rules` lists what can be set
 
     exit code: 2
@@ -362,10 +359,10 @@ fn a_gate_that_cannot_be_read_says_where() {
     };
     let conditions = ["step_tim>3%", "step_time.p50>3%", "step_time=3%", "gpu_memory.p50>1"];
     assert_snapshot!(conditions.map(refused).join("\n"), @r"
-    error: invalid value 'step_tim>3%' for '--fail-on <CONDITION>': bad condition `step_tim>3%`, column 1: no metric `step_tim`; did you mean `step_time` or `steps`; there are steps, total_time, step_time, gpu_busy, gpu_idle, gpu_compute, gpu_copies, communication, exposed_communication, gpu_memory, kernel_launches, mfu
-    error: invalid value 'step_time.p50>3%' for '--fail-on <CONDITION>': bad condition `step_time.p50>3%`, column 16: `step_time.p50` is no share; for a change by so much, write `+3%`
+    error: invalid value 'step_tim>3%' for '--fail-on <CONDITION>': bad condition `step_tim>3%`, column 1: no metric `step_tim`; did you mean `step_time` or `steps`; the metrics are steps, total_time, step_time, gpu_busy, gpu_idle, gpu_compute, gpu_copies, communication, exposed_communication, gpu_memory, kernel_launches, mfu
+    error: invalid value 'step_time.p50>3%' for '--fail-on <CONDITION>': bad condition `step_time.p50>3%`, column 16: `step_time.p50` is not a percentage; for a relative change write `+3%`
     error: invalid value 'step_time=3%' for '--fail-on <CONDITION>': bad condition `step_time=3%`, column 10: only `>` and `<` compare
-    error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no `p50`; there are peak, growth, growing
+    error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no statistic `p50`; it has peak, growth, growing
     ");
     assert!(
         transcript(&mut folder.marey("check after.json --fail-on step_time>+3%"))
