@@ -289,7 +289,7 @@ mod tests {
 
     /// Of a run whose arguments have these texts.
     fn lookups(texts: impl Iterator<Item = String>) -> Lookups {
-        let mut assembler = Assembler::brief(&marey_store::temp_dir());
+        let mut assembler = Assembler::temporary(&marey_store::temp_dir());
         for text in texts {
             let mut new = NewArgs::default();
             new.text("why", &text);

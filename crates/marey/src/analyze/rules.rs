@@ -1,4 +1,4 @@
-//! The rules, for people who want to tune them.
+//! Lists the rules with their thresholds.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use marey_analysis::{Rule, rules};
 
 use crate::output::{Paint, Style};
 
-/// Writes all rules with their thresholds.
+/// Writes all rules as text.
 pub(super) fn write(out: &mut impl Write, paint: Paint) -> io::Result<()> {
     rules::ALL.iter().try_for_each(|rule| write_rule(rule, out, paint))
 }
 
-/// The same as a page of the reference.
+/// Writes all rules as Markdown, for the reference documentation.
 pub(super) fn write_markdown(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# Rules\n")?;
     writeln!(

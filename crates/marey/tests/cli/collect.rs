@@ -1,11 +1,11 @@
-//! `marey collect`: from spools to tables.
+//! `marey collect`.
 
 use insta::assert_snapshot;
 
 use crate::{Folder, marey, recorded, transcript};
 
 #[test]
-fn what_was_collected_is_said() {
+fn collect_reports_events_and_bytes() {
     let folder = Folder::with_run();
     let spool = folder.path("train.marey/spool/4242-0.spool");
     assert!(spool.exists());
@@ -25,7 +25,7 @@ fn what_was_collected_is_said() {
 }
 
 #[test]
-fn a_torn_end_is_said_also_where_nothing_else_is() {
+fn a_torn_end_is_a_warning_even_with_quiet() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
     assert_snapshot!(transcript(&mut folder.marey("collect --quiet train.marey")), @r"
@@ -37,7 +37,7 @@ fn a_torn_end_is_said_also_where_nothing_else_is() {
 }
 
 #[test]
-fn a_run_that_fails_does_not_keep_the_others() {
+fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("collect absent.marey train.marey")), @r"
     exit code: 2

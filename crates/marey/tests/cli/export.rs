@@ -1,4 +1,4 @@
-//! `marey export`: a run as files of other formats.
+//! `marey export`.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use marey_model::profile::NodeId;
 
 use crate::{BEFORE, Folder, marey, stdout, transcript};
 
-/// Sizes are the writers' matter.
+/// Removes sizes, which depend on the writers.
 fn without_size(transcript: &str) -> String {
     let line = |line: &str| match line.rsplit_once("`, ") {
         Some((line, _)) if line.starts_with("wrote ") => format!("{line}`, SIZE\n"),
@@ -18,7 +18,7 @@ fn without_size(transcript: &str) -> String {
     transcript.lines().map(line).collect()
 }
 
-/// Calls of a name in the file.
+/// Returns the number of calls of a name in the file.
 fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
     let profile = marey_formats::hatchet::read(&folder.path(file)).unwrap();
     let at = profile.nodes.iter().position(|node| &*node.name == name)?;
@@ -26,7 +26,7 @@ fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
 }
 
 #[test]
-fn the_name_says_the_format_and_what_is_left_out_is_said() {
+fn the_name_implies_the_format_and_omissions_are_warnings() {
     let folder = Folder::with_run();
     let line = "export train.marey -o train.collapsed";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
@@ -55,7 +55,7 @@ fn the_name_says_the_format_and_what_is_left_out_is_said() {
 }
 
 #[test]
-fn every_format_is_written_and_read_again_where_it_can_be() {
+fn every_readable_format_survives_export_and_import() {
     let folder = Folder::with_run();
     for format in marey_formats::Format::ALL.into_iter().filter(|format| format.is_writable()) {
         let name = format.as_str();
@@ -90,7 +90,7 @@ fn gz_compresses_and_stdout_is_a_file() {
 }
 
 #[test]
-fn a_folder_gets_a_file_of_the_usual_name() {
+fn a_folder_gets_a_file_with_the_default_name() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("merge train.marey train.marey -o job.marey"));
     fs::create_dir(folder.path("out")).unwrap();
@@ -121,13 +121,13 @@ fn a_folder_gets_a_file_of_the_usual_name() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let folder = Folder::with_run();
     let line = "export train.marey -f kineto -o new/one/";
     let exported = transcript(&mut folder.marey(line));
     assert!(exported.starts_with("exit code: 0\n"), "{exported}");
     assert!(folder.path("new/one/node1_4242-0.1700000000000.pt.trace.json.gz").is_file());
-    // Not without anything to write there.
+    // No folder is created if there is nothing to write.
     assert_snapshot!(transcript(&mut folder.marey("export train.marey -o other/")), @r"
     exit code: 2
     --- stdout ---
@@ -139,7 +139,7 @@ fn a_folder_that_is_not_there_is_made() {
 }
 
 #[test]
-fn tensorboard_is_given_a_folder_whatever_its_name() {
+fn tensorboard_output_is_a_folder_with_any_name() {
     let folder = Folder::with_run();
     let line = "export train.marey -f tensorboard -o logs";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
@@ -161,9 +161,9 @@ fn tensorboard_is_given_a_folder_whatever_its_name() {
 }
 
 #[test]
-fn a_stretch_of_time_is_written_alone() {
+fn a_time_range_is_exported_alone() {
     let folder = Folder::with_run();
-    // Steps begin 10, 20 and 30 ms after the start and last 1, 2 and 3 ms.
+    // Steps begin 10, 20 and 30 ms after the start and take 1, 2 and 3 ms.
     for (options, steps) in [
         ("", "Int(3)"),
         ("--steps 1", "Int(1)"),
@@ -204,7 +204,7 @@ fn a_stretch_of_time_is_written_alone() {
 }
 
 #[test]
-fn one_format_becomes_another() {
+fn files_are_converted_between_formats() {
     let folder = Folder::new(&[("b.hatchet", BEFORE)]);
     let line = "export b.hatchet -o b.hatchet_msgpack";
     assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
@@ -219,7 +219,7 @@ fn one_format_becomes_another() {
 }
 
 #[test]
-fn what_is_not_clear_is_asked() {
+fn ambiguous_options_are_errors() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("export train.marey -o train.txt")), @r"
     exit code: 2
@@ -243,7 +243,7 @@ fn what_is_not_clear_is_asked() {
 }
 
 #[test]
-fn the_seeds_spelling_works() {
+fn format_aliases_are_accepted() {
     let folder = Folder::with_run();
     for format in ["chrome-trace", "csv", "tensorboard"] {
         let line = format!("export train.marey --format {format} --output out.{format}");

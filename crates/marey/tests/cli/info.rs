@@ -1,4 +1,4 @@
-//! `marey info`: what a run is.
+//! `marey info`.
 
 use insta::assert_snapshot;
 use marey_model::run::MANIFEST;
@@ -7,7 +7,7 @@ use std::fs;
 use crate::recorded;
 use crate::{Folder, marey, stdout, transcript};
 
-/// The transcript without sizes, which change with the writer of Parquet.
+/// Removes sizes from a transcript, which change with the Parquet writer.
 fn without_sizes(transcript: &str) -> String {
     const SIZE_COLUMN: usize = 11;
     let lines = transcript.lines().filter(|line| !line.starts_with("  size "));
@@ -19,7 +19,7 @@ fn without_sizes(transcript: &str) -> String {
 }
 
 #[test]
-fn a_run_is_summed_up() {
+fn info_summarises_a_run() {
     let folder = Folder::with_run();
     let shown = transcript(&mut folder.marey("info train.marey"));
     assert_snapshot!(without_sizes(&shown), @r"
@@ -54,12 +54,12 @@ fn a_run_is_summed_up() {
 }
 
 #[test]
-fn a_cost_that_cannot_be_is_not_told_as_one() {
+fn an_impossible_overhead_is_shown_as_unknown() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("info train.marey"));
     let manifest = folder.path("train.marey").join(MANIFEST);
     let text = fs::read_to_string(&manifest).unwrap();
-    // The one thread ran for 50 ms.
+    // The only thread ran for 50 ms.
     let wrong = text.replace("1860", "95950000");
     assert_ne!(wrong, text);
     fs::write(manifest, wrong).unwrap();
@@ -69,7 +69,7 @@ fn a_cost_that_cannot_be_is_not_told_as_one() {
 }
 
 #[test]
-fn a_pack_is_summed_up_as_its_run_is() {
+fn info_summarises_a_pack() {
     let folder = Folder::with_run();
     transcript(&mut folder.marey("pack train.marey"));
     let of_run = transcript(&mut folder.marey("info train.marey"));
@@ -79,7 +79,7 @@ fn a_pack_is_summed_up_as_its_run_is() {
 }
 
 #[test]
-fn what_is_missing_from_a_run_is_said() {
+fn losses_are_warnings() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
     let shown = transcript(&mut folder.marey("info train.marey"));
@@ -92,7 +92,7 @@ fn what_is_missing_from_a_run_is_said() {
 }
 
 #[test]
-fn programs_get_json() {
+fn json_output_is_complete() {
     let folder = Folder::with_run();
     let shown = transcript(&mut folder.marey("info --json train.marey"));
     let json: serde_json::Value = serde_json::from_str(stdout(&shown)).unwrap();
@@ -117,7 +117,7 @@ fn programs_get_json() {
 }
 
 #[test]
-fn what_is_no_run_is_named() {
+fn other_files_are_named_in_the_error() {
     let folder = Folder::new(&[("notes.txt", "hello"), ("empty/x", "")]);
     assert_snapshot!(transcript(&mut folder.marey("info notes.txt")), @r"
     exit code: 2

@@ -1,4 +1,4 @@
-//! `marey merge`: several runs as one.
+//! `marey merge`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::{BEFORE, Folder, marey, recorded, stdout, transcript};
 
 #[test]
-fn runs_packs_and_files_become_one() {
+fn runs_packs_and_files_are_merged() {
     let folder = Folder::with_run();
     recorded::write(&folder.path("other.marey"));
     transcript(&mut folder.marey("pack other.marey"));
@@ -27,7 +27,7 @@ fn runs_packs_and_files_become_one() {
 }
 
 #[test]
-fn a_run_is_not_replaced_unless_asked_even_by_itself() {
+fn a_run_is_replaced_only_with_force() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("merge train.marey -o train.marey")), @r"
     exit code: 2
@@ -43,7 +43,7 @@ fn a_run_is_not_replaced_unless_asked_even_by_itself() {
 }
 
 #[test]
-fn a_run_that_is_not_there_leaves_nothing() {
+fn a_missing_run_leaves_no_output() {
     let folder = Folder::with_run();
     assert_snapshot!(transcript(&mut folder.marey("merge train.marey absent -o all.marey")), @r"
     exit code: 2

@@ -1,4 +1,4 @@
-//! `marey pack`: a run as one file.
+//! `marey pack`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::{Folder, marey, stdout, transcript};
 
 #[test]
-fn a_pack_answers_as_its_run_does_whatever_its_name() {
+fn a_pack_with_any_name_equals_its_run() {
     const QUERY: &str = "SELECT name, count, total_nanos FROM top ORDER BY name";
     let folder = Folder::with_run();
     let packed = transcript(&mut folder.marey("pack train.marey/ -o picture.png"));
@@ -18,7 +18,7 @@ fn a_pack_answers_as_its_run_does_whatever_its_name() {
 }
 
 #[test]
-fn it_lies_beside_the_run_and_replaces_nothing_unless_asked() {
+fn a_pack_is_next_to_the_run_and_replaces_a_file_only_with_force() {
     let folder = Folder::with_run();
     assert!(transcript(&mut folder.marey("pack train.marey")).starts_with("exit code: 0\n"));
     assert!(fs::read(folder.path("train.marey.zip")).unwrap().starts_with(b"PK\x03\x04"));

@@ -1,4 +1,4 @@
-//! `marey query` without its prompt, of which `tests/test_query_prompt.py` has the tests.
+//! `marey query` without its prompt, which `tests/test_query_prompt.py` covers.
 
 use std::fs;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::{Folder, kill, marey, stdout, transcript};
 const STEPS: &str = "SELECT number, duration_nanos, path FROM steps ORDER BY number";
 
 #[test]
-fn rows_are_shown_as_a_table() {
+fn rows_are_a_table_by_default() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query(STEPS, ""), @r"
     exit code: 0
@@ -29,7 +29,7 @@ fn rows_are_shown_as_a_table() {
          2         3000000  train/step
     --- stderr ---
     ");
-    // It has been collected meanwhile.
+    // The first query has collected the run.
     assert_eq!(folder.query(STEPS, ""), folder.query(STEPS, "-f table"));
     assert_snapshot!(folder.query("SELECT * FROM steps WHERE number > 5", ""), @r"
     exit code: 0
@@ -40,7 +40,7 @@ fn rows_are_shown_as_a_table() {
 }
 
 #[test]
-fn no_value_is_an_empty_cell_or_null() {
+fn null_is_an_empty_cell_or_null() {
     const NOTHING: &str = "SELECT name, text, value, 0.0 / 0 AS share FROM counters LIMIT 1";
     let folder = Folder::with_run();
     assert_snapshot!(stdout(&folder.query(NOTHING, "")), @r"
@@ -56,7 +56,7 @@ fn no_value_is_an_empty_cell_or_null() {
 }
 
 #[test]
-fn an_empty_answer_still_has_its_columns() {
+fn an_empty_result_has_its_columns() {
     const NONE: &str = "SELECT number, path FROM steps WHERE number > 5";
     let folder = Folder::with_run();
     assert_eq!(stdout(&folder.query(NONE, "-f csv")), "number,path\n");
@@ -124,7 +124,7 @@ fn arrow_into_a_pipe_is_a_stream() {
 }
 
 #[test]
-fn a_file_has_its_name_when_it_is_whole() {
+fn an_output_file_appears_when_it_is_complete() {
     let folder = Folder::with_run();
     let files = || {
         let entries = fs::read_dir(folder.path("out")).unwrap();
@@ -173,7 +173,7 @@ fn a_query_may_begin_with_a_comment_and_options_still_follow() {
 }
 
 #[test]
-fn the_query_may_come_by_stdin() {
+fn the_query_is_read_from_stdin() {
     let folder = Folder::with_run();
     for line in ["query train.marey -f csv -", "query train.marey -f csv"] {
         let mut child = folder.marey(line);
@@ -191,7 +191,7 @@ fn the_query_may_come_by_stdin() {
 }
 
 #[test]
-fn rows_beyond_the_limit_are_left_out_and_that_is_said() {
+fn rows_beyond_the_limit_are_cut_with_a_warning() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query("SELECT number FROM steps ORDER BY 1", "--max-rows 2"), @r"
     exit code: 0
@@ -215,7 +215,7 @@ fn rows_beyond_the_limit_are_left_out_and_that_is_said() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_an_error_with_a_hint() {
+fn invalid_queries_are_errors_with_hints() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query("SELECT nam FROM spans", ""), @r"
     exit code: 2
@@ -256,7 +256,7 @@ fn what_cannot_be_asked_is_an_error_with_a_hint() {
 }
 
 #[test]
-fn a_query_that_wants_too_much_memory_is_told_how_to_get_it() {
+fn a_query_beyond_the_memory_limit_has_a_hint() {
     let sorted = "SELECT name FROM spans ORDER BY start_nanos, path";
     let shown = Folder::with_run().query(sorted, "--memory-limit 1KiB");
     assert!(shown.starts_with("exit code: 2\n"), "{shown}");
@@ -264,7 +264,7 @@ fn a_query_that_wants_too_much_memory_is_told_how_to_get_it() {
 }
 
 #[test]
-fn bad_options_are_named() {
+fn invalid_options_are_errors() {
     let folder = Folder::with_run();
     assert_snapshot!(folder.query(STEPS, "--memory-limit much"), @r"
     exit code: 2
@@ -287,7 +287,7 @@ fn bad_options_are_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_quietly() {
+fn a_closed_pipe_ends_a_query_quietly() {
     let folder = Folder::with_run();
     for format in ["table", "csv", "json", "jsonl", "arrow", "parquet"] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -300,7 +300,7 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 }
 
 #[test]
-fn ctrl_c_stops_a_query() {
+fn ctrl_c_cancels_a_query() {
     let folder = Folder::with_run();
     let endless = "SELECT a.name FROM spans a, spans b, spans c, spans d, spans e, spans f, spans g, \
                    spans h, spans i, spans j, spans k, spans l, spans m, spans n, spans o, spans p";
@@ -309,7 +309,7 @@ fn ctrl_c_stops_a_query() {
     let mut rows = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(rows.next().unwrap().unwrap(), "name");
     kill("-INT", &child);
-    // It cannot end before its last rows are taken.
+    // It cannot end before its last rows are read.
     assert!(rows.all(|row| row.is_ok()));
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }

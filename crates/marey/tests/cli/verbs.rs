@@ -1,4 +1,4 @@
-//! The verbs, help, and what is handed to Python.
+//! The subcommands, their help, and the start of Python.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::{DATA, marey, transcript, view};
 const FAKE_PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python");
 
 #[test]
-fn help_shows_the_verbs_and_examples() {
+fn help_lists_commands_and_examples() {
     assert_snapshot!(transcript(&mut marey("--help")), @r"
     exit code: 0
     --- stdout ---
@@ -136,7 +136,7 @@ fn help_of_run_and_doctor_needs_no_python() {
 }
 
 #[test]
-fn each_verb_has_a_description_and_examples() {
+fn each_command_has_a_description_and_examples() {
     let list = transcript(&mut marey("help"));
     let verbs = list.split_once("Commands:").unwrap().1.split_once("\n\n").unwrap().0;
     let verbs: Vec<_> = verbs.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -224,7 +224,7 @@ fn version() {
 }
 
 #[test]
-fn the_viewer_is_view_under_another_name() {
+fn marey_viewer_is_an_alias_of_view() {
     let viewer = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_marey-viewer"));
         transcript(command.args(line.split_whitespace()).current_dir(DATA))
@@ -242,7 +242,7 @@ fn the_viewer_is_view_under_another_name() {
 }
 
 #[test]
-fn bad_usage() {
+fn bad_usage_exits_with_2() {
     assert_snapshot!(view("-t much minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
@@ -293,7 +293,7 @@ fn bad_usage() {
 }
 
 #[test]
-fn a_profile_is_no_program() {
+fn running_a_profile_suggests_marey_view() {
     assert_snapshot!(transcript(&mut marey("minimal.hatchet")), @r"
     exit code: 2
     --- stdout ---
@@ -308,13 +308,13 @@ fn a_profile_is_no_program() {
 }
 
 #[test]
-fn completions_are_a_script_of_the_shell() {
+fn completions_are_a_shell_script() {
     let script = transcript(&mut marey("completions bash"));
     assert!(script.contains("complete -F _marey") && script.contains("--threshold"), "{script}");
 }
 
 #[test]
-fn run_is_handed_to_python() {
+fn run_starts_python() {
     let with_python = |folder: &str, line: &str| {
         transcript(marey(line).env("PATH", Path::new(FAKE_PYTHONS).join(folder)))
     };

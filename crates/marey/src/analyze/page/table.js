@@ -5,7 +5,7 @@ const LONG_TABLE = 10;
 const WIDE_TEXT = 28;
 const LONG_TEXT = 80;
 
-/** Copying works without the clipboard's own interface, too: it is not there in all browsers for a file. */
+/** Copies a text. Browsers may deny the clipboard API to a local file, so there is a fallback. */
 async function copy(text) {
     try {
         await navigator.clipboard.writeText(text);
@@ -24,7 +24,7 @@ function sqlBox(sql) {
     async function copied() {
         await copy(sql);
         button.textContent = "Copied";
-        say("SQL copied");
+        announce("SQL copied");
         setTimeout(() => (button.textContent = "Copy"), 1500);
     }
     return h("div", { class: "sql" }, button, h("pre", { tabindex: 0, "aria-label": "SQL" }, sql));
@@ -32,14 +32,14 @@ function sqlBox(sql) {
 
 function details(summary, build) {
     const box = h("details", { toggle: opened }, h("summary", null, summary));
-    // What is folded away costs nothing until it is opened.
+    // The content is built when it is first opened.
     function opened() {
         if (box.open && box.childElementCount === 1) box.append(build());
     }
     return box;
 }
 
-/** Of a long text two lines; all of it at a click. */
+/** Shows two lines of a long text, and all of it after a click. */
 function longText(text) {
     const button = h(
         "button",
@@ -72,7 +72,7 @@ function sorted(rows, at, numeric, down) {
     });
 }
 
-/** Numbers stand on the right, short texts on one line, long ones in a column with room. */
+/** Returns the class of a column: numbers are right-aligned, long texts may wrap. */
 function columnClass(rows, at, column) {
     if (isNumeric(rows, at)) return "number";
     return rows.some((row) => cell(row[at], column.name).length > WIDE_TEXT) ? "wide" : "short";
@@ -88,14 +88,14 @@ function bodyRow(row, columns, classes) {
     }));
 }
 
-/** `total_nanos` is `total` over cells that say their unit. */
+/** Returns the heading of a column without its unit, which the cells show. */
 function heading(name) {
     const short = name.replace(/_(nanos|bytes)$/, "");
     return name.endsWith("_percent") ? name.replace(/_percent$/, " %").replaceAll("_", " ")
         : short.replaceAll("_", " ");
 }
 
-/** A table whose columns sort at a click, with a filter if it is long. */
+/** Builds a table that sorts by clicks on headings, with a filter if it is long. */
 function table(of) {
     const { columns, rows } = of;
     const classes = columns.map((column, at) => columnClass(rows, at, column));
@@ -121,7 +121,7 @@ function table(of) {
         if (state.at >= 0) shown = sorted(shown, state.at, classes[state.at] === "number", state.down);
         if (!state.all) shown = shown.slice(0, FIRST_ROWS);
         body.replaceChildren(...shown.map((row) => bodyRow(row, columns, classes)));
-        const cut = of.was_cut ? ", cut there" : "";
+        const cut = of.was_cut ? ", truncated" : "";
         count.textContent = `${whole(found)} of ${whole(rows.length)} rows${cut}`;
         more.hidden = shown.length === found;
         more.textContent = `Show all ${whole(found)} rows`;
