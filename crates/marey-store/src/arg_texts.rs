@@ -12,7 +12,7 @@ use crate::parts::{LazyPart, Parts};
 /// Texts beyond this size in all are written without looking for an earlier copy.
 const MAX_KNOWN_BYTES: usize = 64 << 20;
 
-/// Most texts and bytes of a batch; the offsets of an Arrow string array have 32 bits.
+/// Maximum number of texts and bytes in a batch; the offsets of an Arrow string array have 32 bits.
 const BATCH_TEXTS: usize = 1 << 12;
 const BATCH_BYTES: usize = 8 << 20;
 

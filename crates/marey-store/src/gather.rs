@@ -40,8 +40,8 @@ impl SmallParts {
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Option<Vec<RecordBatch>> {
-        let none = Rows { table, batches: Vec::new(), bytes: 0 };
-        let rows = self.tables.entry(table.name).or_insert(none);
+        let empty = Rows { table, batches: Vec::new(), bytes: 0 };
+        let rows = self.tables.entry(table.name).or_insert(empty);
         rows.bytes += batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         rows.batches.extend(batches);
         if rows.bytes < PART_BYTES {

@@ -61,7 +61,7 @@ impl Merger {
     pub fn add(&mut self, run: &Run) -> Result<(), StoreError> {
         let ids = self.ids(run)?;
         for table in stored::ALL {
-            if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|own| own.name != table.name) {
+            if [&STRINGS, &CONTEXTS, &ARGS].iter().all(|unified| unified.name != table.name) {
                 for part in run.parts(table) {
                     self.copy(run, part, table, &ids)?;
                 }
@@ -131,8 +131,8 @@ impl Merger {
         for part in run.parts(&ARGS) {
             for batch in Batches::open(run.path(), part, &ARGS)? {
                 let batch = batch?;
-                let own = batch.column(0).as_primitive::<UInt32Type>().values();
-                for (text, &id) in batch.column(1).as_string::<i32>().iter().zip(own) {
+                let old_ids = batch.column(0).as_primitive::<UInt32Type>().values();
+                for (text, &id) in batch.column(1).as_string::<i32>().iter().zip(old_ids) {
                     if id as usize != ids.len() {
                         return Err(unknown_ids(run, part.name()));
                     }
@@ -185,10 +185,10 @@ impl Merger {
 impl Ids {
     /// Returns a column with new ids; `None` if an old id has no row in the run.
     fn replace(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
-        let is_own = |own: &Table| table.name == own.name && column.name == "id";
-        let target = if is_own(&PROCESSES) {
+        let is_id_of = |owner: &Table| table.name == owner.name && column.name == "id";
+        let target = if is_id_of(&PROCESSES) {
             Some(Target::Processes)
-        } else if is_own(&THREADS) {
+        } else if is_id_of(&THREADS) {
             Some(Target::Threads)
         } else {
             column.refers

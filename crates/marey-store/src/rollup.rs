@@ -51,7 +51,7 @@ pub(crate) struct Cell {
     pub(crate) node: u32,
     pub(crate) bucket: i64,
     pub(crate) sums: Sums,
-    /// Time of ended spans node_info parent has not ended yet.
+    /// Time of ended spans whose parent has not ended yet.
     inside_nanos: i64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Sums {
     pub(crate) extremes_nanos: Option<(i64, i64)>,
 }
 
-/// The sums of a node over a node_totals recording.
+/// The sums of a node over a whole recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) sums: Sums,
@@ -150,8 +150,8 @@ impl Rollup {
                 cell.sums.count_one(span.duration_nanos);
             }
             if span.parent != NO_NODE && nanos > 0 {
-                let around = self.cell(span.parent, bucket);
-                around.inside_nanos = around.inside_nanos.saturating_add(nanos);
+                let parent_cell = self.cell(span.parent, bucket);
+                parent_cell.inside_nanos = parent_cell.inside_nanos.saturating_add(nanos);
             }
             if until_nanos >= end_nanos {
                 break;
@@ -275,11 +275,11 @@ mod tests {
     /// Returns the width and rows of each level that fits.
     fn levels(rollup: Rollup) -> Vec<(u32, Vec<Cell>)> {
         let mut levels = Vec::new();
-        let told: Result<(), ()> = rollup.finish(|shift, cells| {
+        let finished: Result<(), ()> = rollup.finish(|shift, cells| {
             levels.push((shift, cells.to_vec()));
             Ok(())
         });
-        assert_eq!(told, Ok(()));
+        assert_eq!(finished, Ok(()));
         levels
     }
 
@@ -341,14 +341,14 @@ mod tests {
         // The child fills the second bucket of its parent, and half of the third.
         let child_nanos = (1 << 20) + (1 << 19);
         rollup.add(&span(1, 0, 1 << 20, child_nanos));
-        let around = SpanTimes { children_nanos: child_nanos, ..span(0, NO_NODE, 0, 3 << 20) };
-        rollup.add(&around);
+        let parent = SpanTimes { children_nanos: child_nanos, ..span(0, NO_NODE, 0, 3 << 20) };
+        rollup.add(&parent);
         let (_, cells) = levels(rollup).swap_remove(0);
-        let own: Vec<_> = cells
+        let parent_cells: Vec<_> = cells
             .iter()
             .filter(|cell| cell.node == 0)
             .map(|cell| (cell.bucket, cell.sums.total_nanos, cell.sums.self_nanos))
             .collect();
-        assert_eq!(own, [(0, 1 << 20, 1 << 20), (1, 1 << 20, 0), (2, 1 << 20, 1 << 19)]);
+        assert_eq!(parent_cells, [(0, 1 << 20, 1 << 20), (1, 1 << 20, 0), (2, 1 << 20, 1 << 19)]);
     }
 }

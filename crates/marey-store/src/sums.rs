@@ -23,8 +23,8 @@ pub(crate) struct NodeInfo {
     pub(crate) start_nanos: i64,
 }
 
-/// Writes the sums of the node_totals recording by node, then the rows of each level by bucket width and
-/// time.
+/// Writes the sums of the whole recording by node, then the rows of each level by bucket
+/// width and time.
 pub(crate) fn write(
     totals: &[Totals],
     rollup: Rollup,

@@ -43,11 +43,11 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
     let created = std::fs::create_dir(&folder).map_err(StoreError::io("create", &folder));
     created.map_err(Failure::from)?;
 
-    let (foreign, own): (Vec<PathBuf>, Vec<PathBuf>) =
+    let (foreign, native): (Vec<PathBuf>, Vec<PathBuf>) =
         args.runs.iter().cloned().partition(|path| runs::is_foreign(path));
     let mut merger = Merger::new(&folder);
     // One at a time: a thousand runs have more files than a process may have open.
-    for path in &own {
+    for path in &native {
         merger.add(&open(path, output)?).map_err(Failure::from)?;
     }
     if !foreign.is_empty() {

@@ -82,10 +82,10 @@ impl Launches {
         Self { launch_ids, calls: Vec::new(), operators: Vec::new() }
     }
 
-    /// Adds a call with its correlation id, in the context `around`.
-    pub(super) fn add_call(&mut self, process: u32, correlation: u64, around: u32) {
+    /// Adds a call with its correlation id, with the context of its parent.
+    pub(super) fn add_call(&mut self, process: u32, correlation: u64, context: u32) {
         if self.launch_ids.correlations.may_contain(process, correlation) {
-            contexts_of(&mut self.calls, process).push((correlation, around));
+            contexts_of(&mut self.calls, process).push((correlation, context));
         }
     }
 
@@ -111,14 +111,14 @@ impl Launches {
         let called = activity.correlation_id.and_then(|correlation| {
             let calls = self.calls.get(process)?;
             let first = calls.partition_point(|&(number, _)| number < correlation);
-            let (number, around) = *calls.get(first)?;
-            (number == correlation).then_some(around)
+            let (number, context) = *calls.get(first)?;
+            (number == correlation).then_some(context)
         });
         called.or_else(|| {
             let external = activity.external_id?;
             let operators = self.operators.get(process)?;
-            let behind = operators.partition_point(|&(number, _)| number <= external);
-            let (number, context) = *operators[..behind].last()?;
+            let end = operators.partition_point(|&(number, _)| number <= external);
+            let (number, context) = *operators[..end].last()?;
             (number == external).then_some(context)
         })
     }

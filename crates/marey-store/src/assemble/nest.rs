@@ -208,9 +208,10 @@ impl Nest<'_> {
         let Open { node, start_nanos, duration_nanos, .. } = open;
         let children_nanos = open.children_nanos.min(duration_nanos);
         let mut parent = NO_NODE;
-        if let Some(around) = self.open[thread].last_mut() {
-            around.children_nanos = around.children_nanos.saturating_add(duration_nanos);
-            parent = around.node;
+        if let Some(parent_slice) = self.open[thread].last_mut() {
+            parent_slice.children_nanos =
+                parent_slice.children_nanos.saturating_add(duration_nanos);
+            parent = parent_slice.node;
         }
         let ended = SpanTimes { node, parent, start_nanos, duration_nanos, children_nanos };
         self.node_sums.add(&ended);

@@ -12,8 +12,8 @@ use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::sums::{self, NodeInfo};
 
-/// Most nodes that a flame graph of samples has: a short file can describe a deep stack on many
-/// threads.
+/// Maximum number of nodes in a flame graph of samples: a short file can describe a deep stack on
+/// many threads.
 const MAX_SAMPLED_NODES: usize = 1 << 20;
 
 /// The context nodes of all threads, each a (thread, context) pair, with their sums.
@@ -22,7 +22,7 @@ pub(super) struct NodeSums {
     /// The node of each context on the first thread that has it, or [`NO_NODE`].
     first: Vec<u32>,
     /// Nodes on other threads, by thread and context.
-    others: HashMap<(u32, u32), u32>,
+    on_other_threads: HashMap<(u32, u32), u32>,
     /// Thread, context and name of each node.
     all: Vec<[u32; 3]>,
     totals: Vec<Totals>,
@@ -32,8 +32,9 @@ pub(super) struct NodeSums {
 impl NodeSums {
     /// Creates an empty set for a run of `spans` spans, which decides how fine its rollups are.
     pub(super) fn new(spans: u64) -> Self {
-        let (first, others, all, totals) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        Self { first, others, all, totals, rollup: Rollup::new(0, spans) }
+        let (first, on_other_threads, all, totals) =
+            (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        Self { first, on_other_threads, all, totals, rollup: Rollup::new(0, spans) }
     }
 
     /// Returns the node of a context on a thread; `name` is that of the context.
@@ -49,7 +50,7 @@ impl NodeSums {
                 next
             }
             first if self.all[first as usize][0] == thread => first,
-            _ => *self.others.entry((thread, context)).or_insert(next),
+            _ => *self.on_other_threads.entry((thread, context)).or_insert(next),
         };
         if node == next {
             self.all.push([thread, context, name]);
@@ -108,9 +109,9 @@ impl Assembler {
             sums.count = sums.count.saturating_add(count.round() as i64);
             sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);
             sums.self_nanos = sums.self_nanos.saturating_add(self_nanos.round() as i64);
-            let around = waiting.entry((parent, thread)).or_insert([0.0; 3]);
-            around[0] += if self.sampled.counts_calls { 0.0 } else { count };
-            around[1] += nanos;
+            let parent_sums = waiting.entry((parent, thread)).or_insert([0.0; 3]);
+            parent_sums[0] += if self.sampled.counts_calls { 0.0 } else { count };
+            parent_sums[1] += nanos;
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::row::Span;
 use crate::sort::{Sorter, SpillFile};
 
-/// Most spans that are held back behind one that is still open.
+/// Maximum number of spans that are held back behind one that is still open.
 const MAX_PENDING: usize = 1024;
 
 /// A queue that passes spans on by their start, each once it and all earlier ones have ended.

@@ -1,12 +1,12 @@
-//! Time of ended spans node_info parent has not ended yet.
+//! Time of ended spans whose parent has not ended yet.
 //!
 //! A spool has a span when it ends, so children come before their parent. The parent may never
 //! come: a scope that is open while its session is paused or ends is not written. The time of its
 //! children must not count for the next span of the node, which begins later than all of them. So
 //! times are kept in groups, one for each period in which no span was lost.
 
-/// Most groups of a node; then the two oldest are merged. A scope around a node_totals program never
-/// ends.
+/// Maximum number of groups of a node; then the two oldest are merged. A scope around a whole
+/// program never ends.
 const MAX_GROUPS: usize = 32;
 
 /// Time of the direct children of a node's open spans.

@@ -173,15 +173,15 @@ mod tests {
             hostile in any::<bool>(),
         ) {
             let mut now = (0, UNIX);
-            let usual = steps.into_iter().map(|(step, off)| {
+            let plausible = steps.into_iter().map(|(step, off)| {
                 now = (now.0 + step, now.1 + step + off);
                 now
             });
-            let pairs = if hostile { pairs } else { usual.collect() };
+            let pairs = if hostile { pairs } else { plausible.collect() };
             let clock = Clock::new(&pairs);
             // The edges are around each pair.
-            let about = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
-            moments.extend(pairs.iter().flat_map(|pair| about(pair.0)));
+            let neighbours = |nanos: i64| [nanos.saturating_sub(1), nanos, nanos.saturating_add(1)];
+            moments.extend(pairs.iter().flat_map(|pair| neighbours(pair.0)));
             let unix: Vec<_> = moments.iter().map(|&now| clock.unix_nanos(now, &mut 0)).collect();
             let mut hint = 0;
             for (&moment, &expected) in moments.iter().zip(&unix) {

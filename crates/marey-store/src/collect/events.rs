@@ -28,7 +28,7 @@ pub(super) struct Events<'a> {
     stamps: Stamps,
     /// Scopes that are open on each thread as of the last frame, outermost first: node and start.
     open: BTreeMap<u32, Vec<(u32, i64)>>,
-    /// By node: time of ended spans node_info parent has not ended yet.
+    /// By node: time of ended spans whose parent has not ended yet.
     child_time: Vec<ChildTime>,
     /// Counts the frames at which spans may have been lost: session events and losses.
     epoch: u64,
@@ -57,7 +57,7 @@ pub(super) struct SpoolRows {
     pub(super) marks: Sorter<SpanRow>,
     pub(super) values: Sorter<ValueRow>,
     pub(super) activities: Sorter<GpuActivity>,
-    /// Argument texts of activities, node_info rows refer to them by position.
+    /// Argument texts of activities, whose rows refer to them by position.
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
 }

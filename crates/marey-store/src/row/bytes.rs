@@ -24,7 +24,7 @@ impl From<Damaged> for io::Error {
 /// The smallest number that takes more than one byte.
 const SMALL: u64 = 0xff - MAX_BYTES + 1;
 
-/// Most bytes after the first.
+/// Maximum number of bytes after the first.
 const MAX_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Appends a number.

@@ -79,9 +79,9 @@ macro_rules! rows {
                 fn read(columns: &[ArrayRef], row: usize) -> Self {
                     let mut columns = columns;
                     $(let $field = {
-                        let (own, rest) = columns.split_at(<$type as Field>::WIDTH);
+                        let (field_columns, rest) = columns.split_at(<$type as Field>::WIDTH);
                         columns = rest;
-                        <$type as Field>::read(own, row)
+                        <$type as Field>::read(field_columns, row)
                     };)+
                     debug_assert!(columns.is_empty());
                     Self { $($field,)+ }

@@ -105,8 +105,8 @@ impl AnalyzeArgs {
             (None, Format::Html | Format::Json) => MANY_ROWS,
         };
         let mut seen = HashSet::new();
-        let asked = self.section.iter().copied();
-        let mut sections: Vec<_> = asked.filter(|section| seen.insert(section.name)).collect();
+        let selected = self.section.iter().copied();
+        let mut sections: Vec<_> = selected.filter(|section| seen.insert(section.name)).collect();
         if sections.is_empty() {
             sections.extend(section::ALL);
         }

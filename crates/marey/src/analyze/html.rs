@@ -33,7 +33,7 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
     // Without `<`, no text of the run can close the script element.
     let json = report.to_string().replace('<', "\\u003c");
     let (style_hash, script_hash) = (hash(STYLE), hash(SCRIPT));
-    let part = |mark: &str| match mark {
+    let part = |placeholder: &str| match placeholder {
         "css" => STYLE,
         "js" => SCRIPT,
         "css_sha256" => &style_hash,
@@ -43,11 +43,11 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
     };
     // One pass, so that a placeholder in a name of the run is not replaced.
     let mut rest = PAGE;
-    while let Some((before, (mark, after))) =
+    while let Some((before, (placeholder, after))) =
         rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
     {
         out.write_all(before.as_bytes())?;
-        out.write_all(part(mark).as_bytes())?;
+        out.write_all(part(placeholder).as_bytes())?;
         rest = after;
     }
     out.write_all(rest.as_bytes())
@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn every_placeholder_of_the_page_is_known() {
-        let marks = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
+        let placeholders = PAGE.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap());
         let known = ["js_sha256", "css_sha256", "css", "json", "js"];
-        assert_eq!(marks.collect::<Vec<_>>(), known);
+        assert_eq!(placeholders.collect::<Vec<_>>(), known);
     }
 }

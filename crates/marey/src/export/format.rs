@@ -7,7 +7,7 @@ use marey_formats::Format;
 use crate::output::Failure;
 use crate::text::quoted;
 
-/// Suffixes of file names. A suffix precedes those that it ends with itself.
+/// Suffixes of file names. Longer suffixes precede the suffixes that they end with.
 const SUFFIXES: [(&str, Format); 16] = [
     (".pt.trace.json", Format::Kineto),
     (".speedscope.json", Format::Speedscope),

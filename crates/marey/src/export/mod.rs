@@ -61,7 +61,8 @@ impl Export<'_> {
     /// Writes the files.
     ///
     /// # Errors
-    /// Fails if the files cannot be written or the run describe_left_out the selected ranks or steps.
+    /// Fails if the files cannot be written or the run lacks the selected ranks or
+    /// steps.
     pub fn write(&self) -> Result<Vec<Written>, Failure> {
         let window = self.window()?;
         if !target::is_folder(self.out, self.format) {
@@ -120,7 +121,7 @@ impl Export<'_> {
 }
 
 impl Written {
-    /// Returns a sentence for each kind of data that the file describe_left_out.
+    /// Returns a sentence for each kind of data that the file lacks.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         describe_left_out(self.format, &self.left_out)
     }

@@ -36,7 +36,7 @@ pub(super) enum Request<'a> {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Choice {
     pub(super) metrics: Vec<ChosenMetric>,
-    /// Warnings metadata them.
+    /// Warnings about them.
     pub(super) notes: Vec<String>,
     /// Number of further metrics in the file that were not chosen by default.
     pub(super) more: usize,
@@ -55,8 +55,8 @@ pub(super) struct ChosenMetric {
 
 impl ChosenMetric {
     /// Creates a metric titled by the name that the user gave.
-    fn asked(label: String, asked: &str) -> Self {
-        let title = short_word(key(&label)).unwrap_or_else(|| asked.trim());
+    fn named(label: String, name: &str) -> Self {
+        let title = short_word(key(&label)).unwrap_or_else(|| name.trim());
         Self { title: title.into(), unit: Unit::of_key(&label), label }
     }
 
@@ -89,7 +89,7 @@ pub(super) fn choose(graph: &mut Graph, request: &Request<'_>) -> Result<Choice,
         Request::Named(names) => {
             let derived = graph.derive(names)?;
             let pairs = derived.labels.into_iter().zip(names);
-            let metrics = pairs.map(|(label, name)| ChosenMetric::asked(label, name)).collect();
+            let metrics = pairs.map(|(label, name)| ChosenMetric::named(label, name)).collect();
             Ok(Choice { metrics, notes: derived.notes, more: 0 })
         }
         Request::Default => Ok(default_metrics(all(graph))),
@@ -152,14 +152,14 @@ mod tests {
 
     #[test]
     fn titles_are_short_words_or_the_requested_name() {
-        for (label, asked, title) in [
+        for (label, name, title) in [
             ("wall_total (ns)", "total", "total"),
             ("wall_p50 (ns)", "median", "p50"),
             ("time (ns) (inc)", "Time", "Time"),
             ("tokens (inc)", "TOKENS ", "TOKENS"),
             ("time/ms (inc)", "time/ms", "time/ms"),
         ] {
-            assert_eq!(ChosenMetric::asked(label.into(), asked).title, title);
+            assert_eq!(ChosenMetric::named(label.into(), name).title, title);
         }
         assert_eq!(ChosenMetric::from_file("time (ns) (inc)".into()).title, "time");
         assert_eq!(ChosenMetric::from_file("wall_count".into()).title, "calls");
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_metric_with_two_names_is_shown_once() {
-        let chosen = |asked| ChosenMetric::asked("time (ns) (inc)".into(), asked);
+        let chosen = |name| ChosenMetric::named("time (ns) (inc)".into(), name);
         let other = ChosenMetric::from_file("count".into());
         let metrics = [chosen("time"), other.clone(), chosen("Time")];
         assert_eq!(distinct(&metrics), [chosen("time"), other]);

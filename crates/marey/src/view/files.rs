@@ -164,7 +164,9 @@ fn metrics_by_file(
 ) -> Vec<ChosenMetric> {
     let mut metrics = Vec::new();
     for metric in all {
-        let has = |shown: &Loaded<'_>| shown.metrics.iter().any(|own| own.label == metric.label);
+        let has = |shown: &Loaded<'_>| {
+            shown.metrics.iter().any(|shown_metric| shown_metric.label == metric.label)
+        };
         let files = names.iter().zip(loaded).filter(|(_, shown)| has(shown));
         metrics.extend(files.map(|(name, _)| metric.for_file(name)));
     }

@@ -19,7 +19,7 @@ use crate::text::{printable, quoted};
 /// What the reader expected if the first value of the file is wrong.
 const FIRST_WORD: &str = "the list [ROOT, DEVICES]";
 
-/// Most names in a hint.
+/// Maximum number of names in a hint.
 const MAX_LISTED: usize = 20;
 
 /// A loaded file.
@@ -27,7 +27,7 @@ pub(super) struct Loaded<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: Graph,
     pub(super) metrics: Vec<ChosenMetric>,
-    /// Warnings metadata the file and its metrics.
+    /// Warnings about the file and its metrics.
     pub(super) notes: Vec<String>,
     /// Number of further metrics that were not chosen by default.
     pub(super) more: usize,
@@ -58,7 +58,7 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// Returns the graph of a profile, a run, or a file that can be imported, and warnings metadata it.
+/// Returns the graph of a profile, a run, or a file that can be imported, and warnings about it.
 pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
     let profile = if is_profile(file) { read(file) } else { profile_of_run(file) };
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
@@ -123,8 +123,8 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
                 "the file has no metrics".into()
             } else {
                 // Without derived metrics, which are many and follow from the others.
-                let own = available.iter().filter(|name| !name.contains('/'));
-                format!("available: {}", listed(own))
+                let names = available.iter().filter(|name| !name.contains('/'));
+                format!("available: {}", listed(names))
             }),
         },
         MetricError::Unit { metric, unit } => Failure {

@@ -29,8 +29,9 @@ pub(super) fn push_fixed(out: &mut String, value: f64, precision: usize) {
 /// Significant digits of [`push_general`].
 const DIGITS: i32 = 4;
 
-/// Appends `format(value, ".4")`: changes significant digits, without trailing zeros except one after
-/// the point, and with an exponent if the number is below 1e-4 or has changes digits before the point.
+/// Appends `format(value, ".4")`: four significant digits, without trailing zeros except one
+/// after the point, and with an exponent if the number is below 1e-4 or has four digits before
+/// the point.
 pub(super) fn push_general(out: &mut String, value: f64) {
     if !value.is_finite() {
         return out.push_str(word(value));

@@ -79,22 +79,22 @@ fn a_report_has_operations_findings_and_remedies() {
 
     Bottlenecks Detected:
       [HIGH] hot_operation (rank 0): On the host, the operator aten::mm took 499 µs of a step by itself (50.1 %), in 12 calls of 499 µs on average.
-        499 µs a step (50.1 %); mending it saves up to 499 µs, 2.00x as fast; measured
-        Counts the same time in part as: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
+        499 µs per step (50.1 %); fixing it saves up to 499 µs, 2.00x as fast; measured
+        Overlaps in time with: gpu_idle of host wait: operators (up to 467 µs), launch_bound of device 0 (up to 467 µs)
         Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
       [HIGH] gpu_idle (rank 0): Device 0 was idle for 467 µs of a step (46.8 %) because of host wait: operators; most of it, 457 µs of a step, in aten::mm. In total it was idle 64.4 % of the time.
-        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; measured
-        Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
+        467 µs per step (46.8 %); fixing it saves up to 467 µs, 1.88x as fast; measured
+        Overlaps in time with: hot_operation of aten::mm (up to 467 µs), launch_bound of device 0 (up to 467 µs)
         Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
       [HIGH] launch_bound (rank 0): Device 0 waited 467 µs of a step (46.8 %) for launches: the host needed 1.00 ms from one to the next, and each gave 300 µs of work; 100.0 % of 12 found the queue empty.
-        467 µs a step (46.8 %); mending it saves up to 467 µs, 1.88x as fast; likely
-        Counts the same time in part as: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
+        467 µs per step (46.8 %); fixing it saves up to 467 µs, 1.88x as fast; likely
+        Overlaps in time with: hot_operation of aten::mm (up to 467 µs), gpu_idle of host wait: operators (up to 467 µs)
         Fix: Launch less: torch.compile (mode "reduce-overhead"), CUDA graphs, fused and foreach optimizers, larger batches. Profile without stacks and shapes first: recording them slows the host down.
       [HIGH] hot_operation (rank 0): On the device, the kernel sgemm took 300 µs of a step by itself (30.1 %), in 12 calls of 300 µs on average.
-        300 µs a step (30.1 %); mending it saves up to 300 µs, 1.43x as fast; measured
+        300 µs per step (30.1 %); fixing it saves up to 300 µs, 1.43x as fast; measured
         Fix: Make it cheaper, call it less often, or move it off the step: fuse or compile what is around a hot kernel, choose a faster algorithm or data type; take a hot operation of the host out of the loop, or let another thread do it.
       [MEDIUM] gpu_idle (rank 0): Device 0 was idle for 175 µs of a step (17.6 %) because of host wait: outside operators; most of it, 130 µs of a step, in step. In total it was idle 64.4 % of the time.
-        175 µs a step (17.6 %); mending it saves up to 175 µs, 1.21x as fast; measured
+        175 µs per step (17.6 %); fixing it saves up to 175 µs, 1.21x as fast; measured
         Fix: Let the host run ahead of the device: take out what it waits for, allocate memory once, load data ahead, and launch less with larger operators, torch.compile or CUDA graphs.
 
     Training steps, the slowest first:
@@ -215,19 +215,19 @@ fn invalid_thresholds_are_rejected() {
     --- stdout ---
     --- stderr ---
     error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; there is `hot_operation.medium_percent`, `hot_operation.high_percent`
-    hint: `marey analyze --rules` lists what can be set
+    hint: list the thresholds with `marey analyze --rules`
 
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium_percent: not of the form RULE.NAME=NUMBER
-    hint: `marey analyze --rules` lists what can be set
+    error: --threshold hot_operation.medium_percent: expected RULE.NAME=NUMBER
+    hint: list the thresholds with `marey analyze --rules`
 
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --threshold hot_operation.medium_percent=x: not of the form RULE.NAME=NUMBER
-    hint: `marey analyze --rules` lists what can be set
+    error: --threshold hot_operation.medium_percent=x: expected RULE.NAME=NUMBER
+    hint: list the thresholds with `marey analyze --rules`
     ");
 }
 

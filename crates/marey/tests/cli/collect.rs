@@ -13,14 +13,14 @@ fn collect_reports_events_and_bytes() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `train.marey`: collected 10 events of 1 spool, 396 B
+    `train.marey`: collected 10 events from 1 spool, 396 B
     ");
     assert!(!spool.exists());
     assert_snapshot!(transcript(&mut folder.marey("collect train.marey")), @r"
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `train.marey`: there was nothing to collect
+    `train.marey`: nothing to collect
     ");
 }
 
@@ -32,7 +32,7 @@ fn a_torn_end_is_a_warning_even_with_quiet() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: `train.marey`: 5 B at the ends of spools could not be read
+    warning: `train.marey`: could not read 5 B at the ends of spools
     ");
 }
 
@@ -44,7 +44,7 @@ fn a_failed_run_does_not_stop_the_others() {
     --- stdout ---
     --- stderr ---
     error: cannot open `absent.marey`: No such file or directory (os error 2)
-    `train.marey`: collected 10 events of 1 spool, 396 B
+    `train.marey`: collected 10 events from 1 spool, 396 B
     ");
 }
 
@@ -53,19 +53,19 @@ fn help_of_collect() {
     assert_snapshot!(transcript(&mut marey("collect --help")), @r"
     exit code: 0
     --- stdout ---
-    Make tables of what was recorded, now
+    Convert recorded spools to tables now
 
     Usage: marey collect [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  Runs, folders `NAME.marey`
+      <RUN>...  Runs to collect: folders `NAME.marey`
 
     Options:
-      -q, --quiet  Say nothing but what went wrong
+      -q, --quiet  Print only warnings and errors
       -h, --help   Print help
 
-    Every command that opens a run collects it first, and so does a program that ends properly; this
-    is for runs of programs that were killed, before they are copied elsewhere.
+    A program collects its run when it ends, and every command collects a run that it opens. Use this
+    for runs of killed programs, before copying them to another machine.
 
     Examples:
       marey collect train.marey

@@ -104,14 +104,14 @@ fn both_sides_must_have_the_same_metric() {
     --- stdout ---
     --- stderr ---
     error: `b.hatchet` has no metric `count`
-    hint: it has `time`, `note`, `total`, `self`
+    hint: available: `time`, `note`, `total`, `self`
     ");
     assert_snapshot!(folder.view("-m time -diff b.hatchet a.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `b.hatchet` has `time (us) (inc)` where `a.hatchet` has `time (ns) (inc)`
-    hint: times can be compared in one unit, such as `time/ms`
+    hint: request times in one unit, such as `time/ms`
     ");
     assert_snapshot!(folder.view("-diff b.hatchet a.hatchet"), @r"
     exit code: 2
@@ -138,7 +138,7 @@ fn diff_takes_exactly_one_readable_file() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: --diff-profile compares one file, and several are given
+    error: --diff-profile takes exactly one other file
     ");
     assert_snapshot!(folder.view("--diff-profile absent.hatchet a.hatchet"), @r"
     exit code: 2
@@ -150,6 +150,6 @@ fn diff_takes_exactly_one_readable_file() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `b.hatchet`: no name matches `new`
+    error: the filters remove all nodes of `b.hatchet`: no name matches `new`
     ");
 }

@@ -22,14 +22,14 @@ fn an_unknown_metric_suggests_similar_names_or_lists_all() {
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet` has no metric `xyz`
-    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    hint: available: `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
     ");
     assert_snapshot!(view("-m time, minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet` has no metric ``
-    hint: it has `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
+    hint: available: `bytes`, `count`, `flops16`, `time`, `device_id`, `device_type`, `total`, `self`, `calls`, `util`
     ");
 }
 
@@ -52,7 +52,7 @@ fn comparing_a_text_metric_is_an_error() {
     --- stdout ---
     --- stderr ---
     error: `minimal.hatchet`: `time (ns)` cannot be shown in the unit `h`
-    hint: times that name their unit can be shown in s, ms, us and ns, numbers in %
+    hint: only times with a unit in their name can be shown in s, ms, us and ns, and numbers in %
     ");
 }
 
@@ -62,25 +62,25 @@ fn a_filter_that_removes_all_nodes_is_an_error() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no name matches `nothing`
+    error: the filters remove all nodes of `minimal.hatchet`: no name matches `nothing`
     ");
     assert_snapshot!(view("-m time -e .* minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: `.*` matches every root
+    error: the filters remove all nodes of `minimal.hatchet`: `.*` matches every root
     ");
     assert_snapshot!(view("-m time -t 1e9 minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches 1000000000
+    error: the filters remove all nodes of `minimal.hatchet`: no time (ns) (inc) reaches 1000000000
     ");
     assert_snapshot!(view("-t inf minimal.hatchet minimal.hatchet_msgpack"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: nothing is left of `minimal.hatchet`: no time (ns) (inc) reaches inf
+    error: the filters remove all nodes of `minimal.hatchet`: no time (ns) (inc) reaches inf
     ");
 }
 
@@ -90,13 +90,13 @@ fn an_invalid_pattern_is_an_error() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: bad pattern `a)(b`: Parsing error at position 1: General parsing error: end of string not reached
+    error: invalid pattern `a)(b`: Parsing error at position 1: General parsing error: end of string not reached
     ");
     assert_snapshot!(view("-e [ minimal.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: bad pattern `[`: Parsing error at position 1: Invalid character class
+    error: invalid pattern `[`: Parsing error at position 1: Invalid character class
     ");
 }
 
@@ -130,7 +130,7 @@ fn errors_on_other_files_have_offset_and_cause() {
     name
     ROOT
     --- stderr ---
-    warning: `trace.json`: there are no events in it, as a Chrome trace
+    warning: `trace.json`: no events found (a Chrome trace)
     ");
     assert_snapshot!(view("empty.hatchet", b""), @r"
     exit code: 2
@@ -151,7 +151,7 @@ fn errors_on_other_files_have_offset_and_cause() {
     --- stdout ---
     --- stderr ---
     error: cannot read `later.hatchet`: line 1, column 51 (byte 50): the file has version 9, this marey reads versions up to 1
-    hint: update marey
+    hint: upgrade marey
     ");
 }
 
@@ -205,7 +205,7 @@ fn a_missing_source_is_named_with_the_metric_that_needs_it() {
     --- stdout ---
     --- stderr ---
     error: `util` needs `time`, which `f.hatchet` does not have
-    hint: it has `flops8`
+    hint: available: `flops8`
     ");
     assert_snapshot!(view("-m time/ms train.hatchet"), @r"
     exit code: 2

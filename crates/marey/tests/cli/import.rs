@@ -54,8 +54,8 @@ fn a_run_is_next_to_the_file_and_replaces_another_only_with_force() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `a/stacks.marey` is there already
-    hint: --force replaces it, -o writes another
+    error: `a/stacks.marey` already exists
+    hint: replace it with --force, or choose another path with -o
     ");
     let forced = transcript(&mut folder.marey("import --force a/stacks.folded"));
     assert!(forced.starts_with("exit code: 0\n"), "{forced}");
@@ -70,8 +70,8 @@ fn only_runs_are_replaced() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `mine` is no run
-    hint: --force replaces runs only
+    error: `mine` is not a run
+    hint: --force replaces only runs
     ");
     assert_eq!(fs::read(folder.path("mine/notes.txt")).unwrap(), b"mine");
     assert_snapshot!(transcript(&mut folder.marey("import b.hatchet -o no/such/run")), @r"
@@ -89,8 +89,8 @@ fn clocks_of_ranks_are_aligned_with_notes() {
     let line = "import r0.json r1.json -o job.marey --json";
     let imported = transcript(&mut folder.marey(line));
     assert_snapshot!(without_size(imported.split_once("--- stderr ---\n").unwrap().1), @r"
-    `r0.json`: its clock is moved by 0 ns
-    `r1.json`: its clock is moved by -250 ms
+    `r0.json`: clock shifted by 0 ns
+    `r1.json`: clock shifted by -250 ms
     wrote `job.marey`, 6 events, SIZE
     ");
     let report: serde_json::Value = serde_json::from_str(stdout(&imported)).unwrap();
@@ -111,7 +111,7 @@ fn losses_are_one_line_with_file_offset_and_cause() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    warning: `cut.json`: byte 399: the file ends early (what follows is left out)
+    warning: `cut.json`: byte 399: the file ends early (the rest is skipped)
     wrote `cut.marey`, 1 event, SIZE
     ");
     let info = transcript(&mut folder.marey("info cut.json --json"));
@@ -218,9 +218,9 @@ fn a_file_given_twice_is_imported_twice() {
     exit code: 0
     --- stdout ---
     --- stderr ---
-    `r0.json`: its clock is moved by 0 ns
-    `./r0.json`: its clock stays, as it has no collectives in common with the others
-    `r0.json`: its clock stays, as it has no collectives in common with the others
+    `r0.json`: clock shifted by 0 ns
+    `./r0.json`: clock not aligned: no collectives in common with the other files
+    `r0.json`: clock not aligned: no collectives in common with the other files
     wrote `job.marey`, 9 events, SIZE
     ");
     let sql = "SELECT count(*) AS spans, count(DISTINCT process_id) AS processes FROM spans";
@@ -232,7 +232,7 @@ fn a_file_given_twice_is_imported_twice() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `/dev/stdin` is given twice, and can be read once only
+    error: `/dev/stdin` is given twice but can be read only once
     ");
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
@@ -300,28 +300,28 @@ fn help_of_import() {
     assert_snapshot!(transcript(&mut marey("import --help")), @r"
     exit code: 0
     --- stdout ---
-    Make a run of files of other formats
+    Convert files of other formats to a run
 
     Usage: marey import [OPTIONS] <FILE>...
 
     Arguments:
-      <FILE>...  Files of one job; `-` is stdin
+      <FILE>...  Files of one job to import; `-` is stdin
 
     Options:
-      -o, --output <RUN>  Run to write, a folder [default: NAME.marey, beside the first file]
-          --force         Replace the run if it is there
-          --json          Print one JSON object that says what came of it
+      -o, --output <RUN>  Folder of the new run [default: NAME.marey, next to the first file]
+          --force         Replace an existing run
+          --json          Print the result as a JSON object
       -h, --help          Print help
 
     Examples:
-      marey import trace.json.gz                    Writes trace.marey, beside it
-      marey import rank*.json -o job.marey          The ranks of a job, their clocks aligned
-      curl -s URL | marey import - -o trace.marey   What comes by stdin
+      marey import trace.json.gz                    Write trace.marey next to it
+      marey import rank*.json -o job.marey          Import the ranks of a job and align their clocks
+      curl -s URL | marey import - -o trace.marey   Import from stdin
 
-    The content says what a file is, not its name: a trace of torch.profiler, Proton, Chrome or
-    Perfetto; speedscope, pprof or collapsed stacks; a .hatchet file; a memory snapshot of PyTorch, or a
-    dump of NCCL's flight recorder; all of them also compressed with gzip. Every command that takes a
-    run takes such a file; from a run it answers sooner.
+    Formats are recognised by content, not by name: traces of torch.profiler, Proton, Chrome and
+    Perfetto; speedscope, pprof and collapsed stacks; .hatchet files; memory snapshots of PyTorch; dumps
+    of NCCL's flight recorder; each optionally compressed with gzip. Every command that takes a run
+    also takes such a file; an imported run opens faster.
     --- stderr ---
     ");
 }

@@ -65,7 +65,7 @@ fn an_impossible_overhead_is_shown_as_unknown() {
     fs::write(manifest, wrong).unwrap();
     let shown = transcript(&mut folder.marey("info train.marey"));
     let overhead = shown.lines().find(|line| line.starts_with("  overhead")).unwrap();
-    assert_snapshot!(overhead, @"  overhead   not known (the estimate, 120 ns a scope, 96.0 ms in all, is more than its threads ran), 45.0 µs writing");
+    assert_snapshot!(overhead, @"  overhead   unknown (the estimate, 120 ns a scope, 96.0 ms in all, exceeds the time of all threads), 45.0 µs writing");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn losses_are_warnings() {
     assert_snapshot!(said, @r"
     warning: 1 of 1 processes did not end properly
     warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
-    warning: 5 B at the end of spools could not be read
+    warning: could not read 5 B at the ends of spools
     ");
 }
 
@@ -130,7 +130,7 @@ fn other_files_are_named_in_the_error() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `empty` is no run: it is a folder without a manifest
+    error: `empty` is not a run: it is a folder without a manifest
     ");
 }
 
@@ -139,15 +139,15 @@ fn help_of_info() {
     assert_snapshot!(transcript(&mut marey("info --help")), @r"
     exit code: 0
     --- stdout ---
-    Show what a run is
+    Summarise a run
 
     Usage: marey info [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
+      <RUN>  Run to summarise: a folder `NAME.marey`, a packed run, or a file of another format
 
     Options:
-          --json  Print one JSON object
+          --json  Print the summary as a JSON object
       -h, --help  Print help
 
     Examples:

@@ -126,7 +126,7 @@ fn negative_bytes_are_an_overflow_warning() {
        -1  ROOT
        -1  └─ a
     --- stderr ---
-    warning: a sum of bytes is negative, which is usually an overflow
+    warning: a sum of bytes is negative, which usually means an overflow
     ");
     let both = folder.view("-m bytes --layout lines b.hatchet b.hatchet");
     assert!(both.contains("\n\nWarning: Negative byte values"), "{both}");

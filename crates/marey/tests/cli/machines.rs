@@ -173,21 +173,21 @@ fn memory_is_proportional_to_the_file_with_many_metrics() {
     --- stdout ---
     --- stderr ---
     error: 20,000 columns for 20,001 nodes are 400,020,000 cells
-    hint: choose metrics with --metrics
+    hint: select metrics with --metrics
     ");
     assert_snapshot!(view("--json --diff-profile wide.hatchet wide.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: 80,000 columns for 20,001 nodes are 1,600,080,000 cells
-    hint: choose metrics with --metrics
+    hint: select metrics with --metrics
     ");
     assert_snapshot!(view("-m nope wide.hatchet"), @r"
     exit code: 2
     --- stdout ---
     --- stderr ---
     error: `wide.hatchet` has no metric `nope`
-    hint: it has `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
+    hint: available: `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
     ");
     let chosen = view("--csv -m m7,m8 -i ROOT -d 1 wide.hatchet");
     assert_eq!(

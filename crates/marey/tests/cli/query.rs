@@ -110,7 +110,7 @@ fn files_are_in_the_format_of_their_suffix_and_read_back() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: the suffix of `steps.dat` says no format
+    error: the suffix of `steps.dat` does not imply a format
     hint: choose one with -f: table, csv, json, jsonl, arrow or parquet
     ");
 }
@@ -186,7 +186,7 @@ fn the_query_is_read_from_stdin() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: stdin has no query
+    error: stdin is empty, expected a query
     ");
 }
 
@@ -200,7 +200,7 @@ fn rows_beyond_the_limit_are_cut_with_a_warning() {
          0
          1
     --- stderr ---
-    warning: these are the first 2 rows; --max-rows N gives more, --max-rows 0 all
+    warning: output limited to 2 rows; use --max-rows N for more, --max-rows 0 for all
     ");
     let exactly = folder.query("SELECT number FROM steps", "--max-rows 3 -f csv");
     assert!(exactly.ends_with("--- stderr ---\n"), "{exactly}");
@@ -209,7 +209,7 @@ fn rows_beyond_the_limit_are_cut_with_a_warning() {
     let lines = |options| folder.query(many, options);
     let table = lines("");
     assert_eq!(stdout(&table).lines().count(), 1001);
-    assert!(table.contains("these are the first 1,000 rows"), "{table}");
+    assert!(table.contains("output limited to 1,000 rows"), "{table}");
     assert_eq!(stdout(&lines("--max-rows 0")).lines().count(), 7_usize.pow(4) + 1);
     assert_eq!(stdout(&lines("-f csv")).lines().count(), 7_usize.pow(4) + 1);
 }
@@ -250,8 +250,8 @@ fn invalid_queries_are_errors_with_hints() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: `train.marey` is no Python program
-    hint: marey query train.marey
+    error: `train.marey` is not a Python program
+    hint: to open it, run `marey query train.marey`
     ");
 }
 
@@ -270,7 +270,7 @@ fn invalid_options_are_errors() {
     exit code: 2
     --- stdout ---
     --- stderr ---
-    error: invalid value 'much' for '--memory-limit <SIZE>': not a size such as `2GiB`, `512MiB` or `100000`
+    error: invalid value 'much' for '--memory-limit <SIZE>': expected a size such as `2GiB`, `512MiB` or `100000`
 
     For more information, try '--help'.
     ");
@@ -319,33 +319,34 @@ fn help_of_query() {
     assert_snapshot!(transcript(&mut marey("query --help")), @r#"
     exit code: 0
     --- stdout ---
-    Ask a run in SQL
+    Query a run with SQL
 
     Usage: marey query [OPTIONS] <RUN> [SQL]
 
     Arguments:
-      <RUN>  The run: a folder `NAME.marey`, the one file of `marey pack`, or a file of another format
-      [SQL]  The query; `-` reads it from stdin [default: stdin if it is no terminal, else a prompt]
+      <RUN>  Run to query: a folder `NAME.marey`, a packed run, or a file of another format
+      [SQL]  Query to run; `-` reads it from stdin [default: stdin unless it is a terminal, else a
+             prompt]
 
     Options:
-      -f, --format <FORMAT>      How rows are written [default: what the suffix of -o says, else table]
-                                 [possible values: table, csv, json, jsonl, arrow, parquet]
+      -f, --format <FORMAT>      Output format [default: from the suffix of -o, else table] [possible
+                                 values: table, csv, json, jsonl, arrow, parquet]
       -o, --output <FILE>        Write the rows to FILE
-          --max-rows <N>         Rows at most; 0 means all [default: 1000 as a table, else all]
-          --memory-limit <SIZE>  Memory that the query may use, such as `512MiB` [default:
+          --max-rows <N>         Return at most N rows; 0 for all [default: 1000 as a table, else all]
+          --memory-limit <SIZE>  Limit the memory of the query, such as `512MiB` [default:
                                  `MAREY_MEMORY_LIMIT`, else 2GiB]
-          --threads <N>          Threads that compute [default: one a core]
+          --threads <N>          Use N threads [default: one for each core]
       -h, --help                 Print help
 
     Examples:
-      marey query train.marey                              A prompt; \? there shows what it knows
+      marey query train.marey                              Open a prompt; \? lists its commands
       marey query train.marey "SELECT * FROM top ORDER BY total_nanos DESC LIMIT 10"
       marey query train.marey "SELECT * FROM steps" -o steps.parquet
-      marey query train.marey -f csv < slow_steps.sql      The query is in a file
+      marey query train.marey -f csv < slow_steps.sql      Read the query from a file
       marey query train.marey "SELECT name, duration_nanos FROM spans" -f jsonl | jq .
-      marey schema                                         What there is to ask for
+      marey schema                                         List all tables
 
-    Queries read only. Times are in nanoseconds since 1970.
+    Queries cannot modify the run. Times are in nanoseconds since 1970.
     --- stderr ---
     "#);
 }

@@ -73,21 +73,21 @@ fn help_of_schema() {
     assert_snapshot!(transcript(&mut marey("schema --help")), @r"
     exit code: 0
     --- stdout ---
-    Show what tables and columns runs have
+    Describe the tables and columns of runs
 
     Usage: marey schema [OPTIONS] [TABLE]
 
     Arguments:
-      [TABLE]  The table to describe, such as `spans` or `raw.spans` [default: all of them]
+      [TABLE]  Table to describe, such as `spans` or `raw.spans` [default: list all]
 
     Options:
-          --json  Print one JSON array, with the columns of each table
+          --json  Print a JSON array with the columns of each table
       -h, --help  Print help
 
     Examples:
-      marey schema                What there is to ask for
-      marey schema spans          The columns of a table
-      marey schema --json         All of it, for programs
+      marey schema                List all tables
+      marey schema spans          List the columns of a table
+      marey schema --json         Print everything for programs
     --- stderr ---
     ");
 }

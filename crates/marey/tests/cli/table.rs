@@ -260,6 +260,6 @@ fn checkpoints_are_warnings_and_names_cannot_move_the_cursor() {
                 ROOT
     \u{1b}[31m  └─ a\u{1b}[2J\nb
     --- stderr ---
-    warning: this is a checkpoint; the program had not ended when it was written
+    warning: this is a checkpoint, written before the program ended
     ");
 }

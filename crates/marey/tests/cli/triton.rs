@@ -124,7 +124,7 @@ fn an_unreadable_file_does_not_stop_the_others() {
     --- stderr ---
     error: `minimal.hatchet`: it is no PTX: there is no `.version` and `.target`
     error: `none.ptx`: it cannot be read: No such file or directory (os error 2)
-    error: `collapsed` holds no .ptx file
-    hint: Triton leaves them in ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set
+    error: `collapsed` contains no .ptx files
+    hint: Triton writes them to ~/.triton/cache or TRITON_CACHE_DIR, unless TRITON_STORE_BINARY_ONLY is set
     ");
 }

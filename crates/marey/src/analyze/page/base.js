@@ -32,14 +32,14 @@ const MOMENT_NANOS = 1e17;
 // Columns of identifiers: 12345, not 12,345.
 const NAMES = /(^|_)(id|pid|tid|rank|device|stream|number|address|queue|version)$/;
 
-function whole(value) {
+function integer(value) {
     return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
 
 /** Formats a number with three significant digits: 1.23, 12.3, 123, 1,230. */
 function digits(value) {
     const size = Math.abs(value);
-    if (value === 0 || size >= 99.95) return whole(value);
+    if (value === 0 || size >= 99.95) return integer(value);
     if (size < 0.001) return value.toExponential(1);
     return value.toFixed(size >= 9.995 ? 1 : size >= 0.995 ? 2 : 3);
 }
@@ -49,7 +49,7 @@ function scaled(value, units) {
     // Rounds up to the next unit: 999.6 µs is 1.00 ms.
     let at = units.findIndex(([, size], index) => index === last || Math.abs(value) / size < 999.5);
     const [unit, size] = units[at];
-    const text = at === 0 && Number.isInteger(value) ? whole(value) : digits(value / size);
+    const text = at === 0 && Number.isInteger(value) ? integer(value) : digits(value / size);
     return `${text} ${unit}`;
 }
 
@@ -87,7 +87,7 @@ function cell(value, column) {
     if (column.endsWith("_percent") && Number.isFinite(number)) return percent(number);
     if (typeof value !== "number") return String(value);
     if (NAMES.test(column)) return String(value);
-    return Number.isInteger(value) ? whole(value) : digits(value);
+    return Number.isInteger(value) ? integer(value) : digits(value);
 }
 
 /** Returns the exact value of a cell, for a tooltip. */
@@ -95,7 +95,7 @@ function exact(value, column) {
     if (value === null || value === undefined) return "null";
     if (typeof value === "object") return JSON.stringify(value);
     if (typeof value !== "number") return String(value);
-    const text = Number.isInteger(value) && !NAMES.test(column) ? whole(value) : String(value);
+    const text = Number.isInteger(value) && !NAMES.test(column) ? integer(value) : String(value);
     const unit = /_(nanos|bytes|percent)$/.exec(column);
     return unit ? `${text} ${{ nanos: "ns", bytes: "bytes", percent: "%" }[unit[1]]}` : text;
 }

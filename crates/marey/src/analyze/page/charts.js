@@ -21,8 +21,8 @@ function legend(classes) {
     }));
 }
 
-function counted(count, word) {
-    return `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+function pluralize(count, word) {
+    return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 const deviceLegend = () => legend(CLASSES.map(([name, , label]) => [name, label]));
@@ -45,7 +45,7 @@ function rankName(rank) {
     return rank === null || rank === undefined ? "Steps" : `Rank ${rank}`;
 }
 
-function grouped(rows, keyOf) {
+function groupBy(rows, keyOf) {
     const groups = new Map();
     for (const row of rows) {
         const key = keyOf(row);
@@ -104,7 +104,7 @@ function stepChart(rows, most) {
         const middle = median(rows.map((row) => row.duration_nanos));
         const end = STEPS.left + slot * rows.length;
         const svg = s("svg", { class: "steps", width, height: base + STEPS.bottom, role: "group",
-            "aria-label": `${counted(rows.length, "step")}, median ${duration(middle)}. `
+            "aria-label": `${pluralize(rows.length, "step")}, median ${duration(middle)}. `
                 + "Use the arrow keys to move between them." },
         axisText(most, yOf(most)), axisText(0, base),
         s("line", { class: "baseline", x1: STEPS.left, x2: end, y1: base, y2: base }),
@@ -121,12 +121,12 @@ function axisText(nanos, y) {
 
 function stepSection(rows) {
     const most = Math.max(...rows.map((row) => row.duration_nanos), 1);
-    const ranks = [...grouped(rows, (row) => row.rank ?? null)];
+    const ranks = [...groupBy(rows, (row) => row.rank ?? null)];
     const chart = ([rank, steps]) => {
         const times = steps.map((row) => row.duration_nanos);
         const outliers = steps.filter((row) => row.is_outlier).length;
-        const note = `${counted(steps.length, "step")}, median ${duration(median(times))}, longest `
-            + `${duration(Math.max(...times))}${outliers ? `, ${counted(outliers, "outlier")}` : ""}`;
+        const note = `${pluralize(steps.length, "step")}, median ${duration(median(times))}, longest `
+            + `${duration(Math.max(...times))}${outliers ? `, ${pluralize(outliers, "outlier")}` : ""}`;
         return h("div", { class: "strip" },
             h("h3", null, rankName(rank), " ", h("small", null, note)), stepChart(steps, most));
     };
@@ -135,7 +135,7 @@ function stepSection(rows) {
     const marks = [...CLASSES.map(([name, , label]) => [name, label]), ["outlier", "Outlier"],
         ["median", "Median"]];
     return h("div", null, legend(marks), ranks.slice(0, FIRST_RANKS).map(chart),
-        others.length ? details(`${counted(others.length, "more rank")}`, () => h("div", null, others.map(chart))) : null,
+        others.length ? details(`${pluralize(others.length, "more rank")}`, () => h("div", null, others.map(chart))) : null,
         details("Steps as a table", () => table(asTable("Steps", columns, rows))));
 }
 
@@ -195,14 +195,14 @@ function kernelBars(kernels) {
     const at = (name) => kernels.columns.findIndex((column) => column.name === name);
     const [name, total, count] = ["name", "total_nanos", "count"].map(at);
     if (name < 0 || total < 0 || !kernels.rows.length) return null;
-    const rows = sorted(kernels.rows, total, true, true).slice(0, FIRST_KERNELS);
+    const rows = sortRows(kernels.rows, total, true, true).slice(0, FIRST_KERNELS);
     const most = Math.max(rows[0][total], 1);
     const places = ["rank", "device"].filter((column) => new Set(kernels.rows.map((row) => row[at(column)])).size > 1);
     return bars("kernel-bar", rows.map((row) => {
         const place = places.map((column) => `${column} ${row[at(column)] ?? "–"}`).join(", ");
         const label = place ? `${place}: ${row[name]}` : String(row[name]);
         const lines = [label.slice(0, 400), `Total: ${duration(row[total])}`];
-        if (count >= 0) lines.push(`Count: ${whole(row[count])}`);
+        if (count >= 0) lines.push(`Count: ${integer(row[count])}`);
         return { label: label.slice(0, 400), lines, value: duration(row[total]),
             rects: [s("rect", { class: "compute", x: 0, y: 3, height: 12,
                 width: `${(100 * row[total]) / most}%` })] };
@@ -215,15 +215,15 @@ const MEMORY = { height: 200, top: 10, bottom: 24, left: 64, right: 12 };
 
 /** Returns the points of each device's line. */
 function memorySeries(rows) {
-    const lines = grouped(rows, deviceName);
+    const lines = groupBy(rows, deviceName);
     return [...lines].map(([label, points]) => ({ label, rank: points[0].rank ?? null,
         points: points.map((row) => [Number(row.time_nanos), row.allocated_bytes]) }));
 }
 
 /** Reduces points to the first, least, greatest and last of each pixel column. */
-function thinned(points, xOf) {
+function downsample(points, xOf) {
     const kept = [];
-    for (const column of grouped(points, (point) => Math.floor(xOf(point[0]))).values()) {
+    for (const column of groupBy(points, (point) => Math.floor(xOf(point[0]))).values()) {
         let [least, most] = [0, 0];
         column.forEach((point, at) => {
             if (point[1] < column[least][1]) least = at;
@@ -260,7 +260,7 @@ function leaks(series, findings) {
 function memoryLine(series, number, scale, isLeaking) {
     const { xOf, yOf } = scale;
     const { points } = series;
-    const shown = points.length > 4 * scale.width ? thinned(points, xOf) : points;
+    const shown = points.length > 4 * scale.width ? downsample(points, xOf) : points;
     const path = shown.map(([x, y], at) => at
         ? `H${xOf(x).toFixed(1)}V${yOf(y).toFixed(1)}` : `M${xOf(x).toFixed(1)} ${yOf(y).toFixed(1)}`);
     const line = s("path", { class: `memory-line m${number % 6}`, d: path.join("") });

@@ -56,7 +56,7 @@ function flameVisible(layout, zoom, width) {
 }
 
 /** Shortens a name to a width, by whole code points. */
-function fitting(name, width) {
+function shorten(name, width) {
     const room = Math.floor((width - 2 * FLAME.pad) / FLAME.letter);
     if (room < 2) return null;
     const letters = Array.from(name.slice(0, 2 * room + 2));
@@ -72,7 +72,7 @@ function flameSection(nodes) {
     const layout = flameLayout(nodes);
     const state = { zoom: -1, focus: -1, word: "", width: 0, elements: new Map() };
     const svg = s("svg", { class: "flame", tabindex: 0, role: "application",
-        "aria-label": `Flame graph of ${counted(nodes.length, "node")}. `
+        "aria-label": `Flame graph of ${pluralize(nodes.length, "node")}. `
             + "Arrow keys move to callers, callees and neighbours, Enter zooms, Escape zooms out." });
     const box = h("div", { class: "chart flame-box" }, svg);
     const nodeDetails = h("p", { class: "node-details", "aria-live": "polite" });
@@ -88,7 +88,7 @@ function flameSection(nodes) {
         return [node.name.slice(0, 400), `Kind: ${node.kind}`,
             `Total: ${duration(node.total_nanos)} (${share(node.total_nanos, layout.all)} of all`
             + `${above < 0 ? "" : `, ${share(node.total_nanos, layout.weight[above])} of its caller`})`,
-            `Self: ${duration(node.self_nanos)}`, `Count: ${whole(node.count)}`];
+            `Self: ${duration(node.self_nanos)}`, `Count: ${integer(node.count)}`];
     }
     const matches = (at) => at >= 0 && state.word !== "" && nodes[at].name.toLowerCase().includes(state.word);
 
@@ -104,7 +104,7 @@ function flameSection(nodes) {
     }
     function drawNode({ at, x, width, y, isAbove }) {
         const kind = at < 0 ? "kind-all" : kindClass(nodes[at].kind);
-        const text = fitting(at < 0 ? "all" : nodes[at].name, width);
+        const text = shorten(at < 0 ? "all" : nodes[at].name, width);
         const top = y * FLAME.row;
         const element = s("g", { class: `node ${kind}${isAbove ? " above" : ""}`, "data-at": at },
             s("rect", { x: x.toFixed(2), y: top, width: Math.max(width - 0.5, 0.5).toFixed(2), height: FLAME.row - 1 }),
@@ -133,7 +133,7 @@ function flameSection(nodes) {
                 within[at] = 1;
             } else within[at] = above;
         });
-        found.textContent = word ? `${counted(count, "node")}, ${share(time, layout.all)} of the time` : "";
+        found.textContent = word ? `${pluralize(count, "node")}, ${share(time, layout.all)} of the time` : "";
         mark();
     }
     function zoomTo(at) {

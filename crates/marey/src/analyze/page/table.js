@@ -20,8 +20,8 @@ async function copy(text) {
 }
 
 function sqlBox(sql) {
-    const button = h("button", { type: "button", class: "copy", click: copied }, "Copy");
-    async function copied() {
+    const button = h("button", { type: "button", class: "copy", click: onCopy }, "Copy");
+    async function onCopy() {
         await copy(sql);
         button.textContent = "Copied";
         announce("SQL copied");
@@ -31,9 +31,9 @@ function sqlBox(sql) {
 }
 
 function details(summary, build) {
-    const box = h("details", { toggle: opened }, h("summary", null, summary));
-    // The content is built when it is first opened.
-    function opened() {
+    const box = h("details", { toggle: onToggle }, h("summary", null, summary));
+    // The content is built when it is first onToggle.
+    function onToggle() {
         if (box.open && box.childElementCount === 1) box.append(build());
     }
     return box;
@@ -58,16 +58,16 @@ function isNumeric(rows, at) {
     return typeof value === "number";
 }
 
-function compared(one, other, numeric) {
+function compareValues(one, other, numeric) {
     if (numeric) return Number(one) - Number(other);
     return String(one).localeCompare(String(other), "en", { numeric: true });
 }
 
-function sorted(rows, at, numeric, down) {
+function sortRows(rows, at, numeric, down) {
     const isNone = (row) => row[at] === null || row[at] === undefined;
     return [...rows].sort((one, other) => {
         if (isNone(one) || isNone(other)) return isNone(one) - isNone(other);
-        const order = compared(one[at], other[at], numeric);
+        const order = compareValues(one[at], other[at], numeric);
         return down ? -order : order;
     });
 }
@@ -118,13 +118,13 @@ function table(of) {
     function draw() {
         let shown = rows.filter((row) => state.words.every((word) => textOf(row).includes(word)));
         const found = shown.length;
-        if (state.at >= 0) shown = sorted(shown, state.at, classes[state.at] === "number", state.down);
+        if (state.at >= 0) shown = sortRows(shown, state.at, classes[state.at] === "number", state.down);
         if (!state.all) shown = shown.slice(0, FIRST_ROWS);
         body.replaceChildren(...shown.map((row) => bodyRow(row, columns, classes)));
         const cut = of.was_cut ? ", truncated" : "";
-        count.textContent = `${whole(found)} of ${whole(rows.length)} rows${cut}`;
+        count.textContent = `${integer(found)} of ${integer(rows.length)} rows${cut}`;
         more.hidden = shown.length === found;
-        more.textContent = `Show all ${whole(found)} rows`;
+        more.textContent = `Show all ${integer(found)} rows`;
     }
     function showAll() {
         state.all = true;
@@ -139,13 +139,13 @@ function table(of) {
         });
         draw();
     }
-    function filtered(event) {
+    function onFilter(event) {
         state.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
         draw();
     }
     draw();
     const label = `Filter ${of.title}`;
-    const box = h("input", { type: "search", placeholder: "Filter", "aria-label": label, input: filtered });
+    const box = h("input", { type: "search", placeholder: "Filter", "aria-label": label, input: onFilter });
     return h("div", { class: "table" },
         rows.length > LONG_TABLE || of.was_cut ? h("div", { class: "tools" }, box, count) : null,
         h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": of.title },
