@@ -387,7 +387,9 @@ def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
         assert [text.split() for text in done.stdout.splitlines()[1:]] == [
             ["0", "k", "-", "GLOBAL", "LOAD", "32", "1", "ld"]
         ]
-        assert done.stderr == "no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1\n"
+        assert (
+            done.stderr == "no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1\n"
+        )
     piped = subprocess.run([*MEM_SPACES, "-"], input=SMALL, capture_output=True, text=True)
     assert piped.stdout == done.stdout
 

@@ -109,7 +109,9 @@ def test_commands_describe_tables_and_choose_the_format(prompt: Prompt) -> None:
     shown = prompt.ask("SELECT 1 AS a, 2 AS b;\r", until="row in ")
     assert "a,b\r\n1,2\r\n" in shown
     prompt.read_until("marey> ")
-    assert "a binary format cannot be written to a terminal" in prompt.ask("\\f parquet\r", until="hint: ")
+    assert "a binary format cannot be written to a terminal" in prompt.ask(
+        "\\f parquet\r", until="hint: "
+    )
 
 
 def test_ctrl_c_stops_a_query_and_not_the_prompt(prompt: Prompt) -> None:

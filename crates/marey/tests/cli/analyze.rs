@@ -190,8 +190,8 @@ fn the_suffix_implies_the_report_format() {
         assert_eq!(read(&folder, name).lines().next(), Some(first), "{name}");
     }
     let page = read(&folder, "r.html");
-    for mark in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
-        assert!(!page.contains(mark), "{mark}");
+    for placeholder in ["{{css}}", "{{js}}", "{{json}}", "sha256}}"] {
+        assert!(!page.contains(placeholder), "{placeholder}");
     }
     assert!(page.contains(r#""title":"after.json""#));
     let json: serde_json::Value = serde_json::from_str(&read(&folder, "r.json")).unwrap();

@@ -302,7 +302,7 @@ fn running_a_profile_suggests_marey_view() {
     hint: to open it, run `marey view minimal.hatchet`
     ");
     let with_folder = transcript(&mut marey("./minimal.hatchet_msgpack -d 1"));
-    assert!(with_folder.ends_with("hint: marey view ./minimal.hatchet_msgpack\n"), "{with_folder}");
+    assert!(with_folder.ends_with("run `marey view ./minimal.hatchet_msgpack`\n"), "{with_folder}");
     let absent = transcript(&mut marey("absent.hatchet"));
     assert!(absent.contains("error: unrecognized subcommand 'absent.hatchet'"), "{absent}");
 }
