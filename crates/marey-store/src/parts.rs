@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     /// Finished parts, each with the process of its rows if they may be collected again.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
     /// Rows of small parts to merge; `None` if each part gets a file.
-    small_parts: Option<SmallParts>,
+    small: Option<SmallParts>,
 }
 
 impl Parts {
@@ -56,14 +56,14 @@ impl Parts {
 
     /// Creates synced parts, with the small ones of a table merged.
     pub(crate) fn merging_small(run: &Path, next: u32) -> Self {
-        let small_parts = Some(SmallParts::default());
-        Self { small_parts, ..Self::new(run, next, Durability::Synced) }
+        let small = Some(SmallParts::default());
+        Self { small, ..Self::new(run, next, Durability::Synced) }
     }
 
     fn with_pool(run: &Path, next: u32, durability: Durability, pool: TemporaryFilePool) -> Self {
         let next = Arc::new(AtomicU32::new(next));
         let run = run.to_owned();
-        Self { run, next, durability, pool, written: Vec::new(), small_parts: None }
+        Self { run, next, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Returns a writer of other parts of the same run, for another thread.
@@ -71,7 +71,7 @@ impl Parts {
         let Self { run, next, durability, pool, .. } = self;
         let (run, next, pool) = (run.clone(), Arc::clone(next), pool.clone());
         let durability = *durability;
-        Self { run, next, durability, pool, written: Vec::new(), small_parts: None }
+        Self { run, next, durability, pool, written: Vec::new(), small: None }
     }
 
     /// Whether the parts are temporary files.
@@ -100,7 +100,7 @@ impl Parts {
 
     /// Writes the merged small parts, one for each table.
     pub(crate) fn write_small(&mut self) -> Result<(), StoreError> {
-        while let Some((table, batches)) = self.small_parts.as_mut().and_then(SmallParts::pop) {
+        while let Some((table, batches)) = self.small.as_mut().and_then(SmallParts::pop) {
             self.write_merged(table, &batches)?;
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Parts {
         batches: Vec<RecordBatch>,
     ) -> Result<(), StoreError> {
         let full =
-            self.small_parts.as_mut().and_then(|small_parts| small_parts.add(table, batches));
+            self.small.as_mut().and_then(|small| small.add(table, batches));
         full.map_or(Ok(()), |batches| self.write_merged(table, &batches))
     }
 
@@ -171,7 +171,7 @@ impl LazyPart {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        if self.writer.is_none() && parts.small_parts.is_some() {
+        if self.writer.is_none() && parts.small.is_some() {
             self.waiting_bytes += batch.get_array_memory_size();
             self.waiting.push(batch);
             let is_small = self.waiting_bytes < gather::SMALL_BYTES;

@@ -126,7 +126,7 @@ pub fn is_foreign_file(path: &Path) -> bool {
 fn open_run(path: &Path) -> Result<Run, StoreError> {
     let mut bar = Progress::collecting();
     let mut report = |progress: marey_store::Progress| {
-        bar.set_progress(progress.done_bytes, progress.total_bytes)
+        bar.set_progress(progress.done_bytes, progress.total_bytes);
     };
     marey_store::open(path, &mut report)
 }

@@ -90,7 +90,7 @@ fn a_panic_of_the_parquet_library_is_an_error() {
         let (_file, run) = open(&bytes).unwrap();
         run.read(&SPANS).err().map(|error| error.to_string())
     });
-    assert!(errors.any(|error| error.contains("the Parquet reader failed:  ")));
+    assert!(errors.any(|error| error.contains("the Parquet reader failed: ")));
 }
 
 proptest! {
