@@ -112,8 +112,7 @@ impl Parts {
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Result<(), StoreError> {
-        let full =
-            self.small.as_mut().and_then(|small| small.add(table, batches));
+        let full = self.small.as_mut().and_then(|small| small.add(table, batches));
         full.map_or(Ok(()), |batches| self.write_merged(table, &batches))
     }
 
