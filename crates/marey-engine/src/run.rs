@@ -193,7 +193,7 @@ fn thresholds_from(settings: &[(String, f64)]) -> PyResult<Thresholds> {
 
 fn moment(text: Option<&str>) -> PyResult<Option<Moment>> {
     let parse = |text: &str| {
-        text.parse().map_err(|why| PyValueError::new_err(format!("{text:?} is {why}")))
+        text.parse().map_err(|why| PyValueError::new_err(format!("invalid time {text:?}: {why}")))
     };
     text.map(parse).transpose()
 }

@@ -165,7 +165,7 @@ mod tests {
     /// read as numbers.
     fn read(events: &[(String, bool)], kind: NodeKind) -> (Vec<[Said; 2]>, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let mut import = Import::new(Assembler::brief(folder.path()), "file");
+        let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let (mut shapes, mut slice_args) = (Shapes::default(), SliceArgs::default());
         let mut said = Vec::new();
         for (text, has_more) in events {

@@ -289,7 +289,7 @@ mod tests {
 
     /// Lookups of a run that has these argument texts.
     fn lookups(texts: impl Iterator<Item = String>) -> Lookups {
-        let mut assembler = Assembler::brief(&marey_store::temp_dir());
+        let mut assembler = Assembler::temporary(&marey_store::temp_dir());
         for text in texts {
             let mut new = NewArgs::default();
             new.text("why", &text);

@@ -1,4 +1,4 @@
-//! `marey schema`: the tables that every run has.
+//! `marey schema`.
 
 use insta::assert_snapshot;
 use marey_model::table::{stored, view};
@@ -6,7 +6,7 @@ use marey_model::table::{stored, view};
 use crate::{marey, stdout, transcript};
 
 #[test]
-fn the_list_has_every_table_once_by_the_name_that_queries_use() {
+fn the_list_has_every_table_once_by_its_query_name() {
     let shown = transcript(&mut marey("schema"));
     let lines = stdout(&shown).lines().filter(|line| line.starts_with(' '));
     let names: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
@@ -54,7 +54,7 @@ fn a_table_has_a_line_for_each_column() {
 }
 
 #[test]
-fn programs_get_json() {
+fn json_output_is_complete() {
     let all: serde_json::Value =
         serde_json::from_str(stdout(&transcript(&mut marey("schema --json")))).unwrap();
     let in_raw = all.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
@@ -73,21 +73,21 @@ fn help_of_schema() {
     assert_snapshot!(transcript(&mut marey("schema --help")), @r"
     exit code: 0
     --- stdout ---
-    Show what tables and columns runs have
+    Describe the tables and columns of runs
 
     Usage: marey schema [OPTIONS] [TABLE]
 
     Arguments:
-      [TABLE]  The table to describe, such as `spans` or `raw.spans` [default: all of them]
+      [TABLE]  Table to describe, such as `spans` or `raw.spans` [default: list all]
 
     Options:
-          --json  Print one JSON array, with the columns of each table
+          --json  Print a JSON array with the columns of each table
       -h, --help  Print help
 
     Examples:
-      marey schema                What there is to ask for
-      marey schema spans          The columns of a table
-      marey schema --json         All of it, for programs
+      marey schema                List all tables
+      marey schema spans          List the columns of a table
+      marey schema --json         Print everything for programs
     --- stderr ---
     ");
 }
