@@ -47,7 +47,7 @@ fn a_run_is_summed_up() {
       rollups                      77
       losses                        1
     --- stderr ---
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     ");
     let again = transcript(&mut folder.marey("info train.marey"));
     assert_eq!(shown, again);
@@ -86,7 +86,7 @@ fn what_is_missing_from_a_run_is_said() {
     let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
     assert_snapshot!(said, @r"
     warning: 1 of 1 processes did not end properly
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     warning: 5 B at the end of spools could not be read
     ");
 }
