@@ -45,7 +45,7 @@ pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) 
 /// What NVIDIA's driver calls when a program starts it, if `CUDA_INJECTION64_PATH` names this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> i32 {
-    guarded((), marey_gpu::level::driver_starts);
+    guarded((), marey_gpu::level::on_driver_start);
     1
 }
 
