@@ -1,16 +1,17 @@
-//! A double of NVIDIA's libraries: plays a script of launches into whatever profiler loads it.
+//! A double of NVIDIA's libraries: plays a script of launches for any profiler that loads it.
 //!
-//! One shared object has the C interfaces of libcupti (activity and callback API: of the process and, in
-//! version 130500 with a driver of 13030 or later, of several subscribers) and of libcuda, as far as
-//! profilers and Triton's launchers use them. Links named `libcupti.so` and `libcuda.so.1` to it are one
-//! library to the loader. Nothing runs on a device: a launch calls the profiler back, leaves a record and
-//! calls it back again, and memory of a device is memory of the host.
-//! For tests only; it must never be installed, and trusts its C callers.
+//! One shared object provides the C interfaces of libcupti (activity and callback API; with version
+//! 130500 and a driver of 13030 or later also for several subscribers) and of libcuda, as far as
+//! profilers and Triton's launchers use them. Symbolic links `libcupti.so` and `libcuda.so.1` to it
+//! are one library to the loader. Nothing runs on a device: a launch calls the subscriber, writes a
+//! record and calls the subscriber again, and device memory is host memory.
+//! For tests only. It must never be installed, and trusts its C callers.
 //!
 //! # Scripts
 //!
-//! A text, one thing a line; `#` begins a comment, quotation marks hold a word with spaces together. The
-//! environment variable `MAREY_REPLAY` names a file, or `replay_load` takes the text.
+//! A script is a text with one statement per line; `#` begins a comment, quotation marks enclose a
+//! word with spaces. The environment variable `MAREY_REPLAY` contains the path of a file, or
+//! `replay_load` takes the text.
 //!
 //! Settings, outside of blocks:
 //!
@@ -30,9 +31,10 @@
 //! api driver                  # what scripted calls call, or `runtime`, which calls the driver
 //! ```
 //!
-//! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap 0`, and
-//! `correlation 5` (the call has this id), `uncalled 5` (no call is seen, the record has this id),
-//! `unrecorded` (no record), `untimed` (start and end are 0), `backwards` (it ends before it starts):
+//! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap
+//! 0`, and `correlation 5` (the call has this id), `uncalled 5` (there is no call, the record has
+//! this id), `unrecorded` (no record), `untimed` (start and end are 0), `backwards` (the end
+//! precedes the start):
 //!
 //! ```text
 //! launch "void gemm<float>(int)" grid 4,2 block 128 cluster 2 registers 40 shared 1024 static-shared 16 local 8
@@ -51,7 +53,7 @@
 //! destroy step                # the executable graph and its nodes go; what was launched goes on
 //! ```
 //!
-//! What else there is:
+//! Other statements:
 //!
 //! ```text
 //! overhead buffer-flush 500   # compiler, instrumentation, resource, module-loading, ...
@@ -72,16 +74,16 @@
 //! }
 //! ```
 //!
-//! The driver is started by `cuInit` or by the first thing that is played, and loads what
-//! `CUDA_INJECTION64_PATH` names then, as NVIDIA's does.
+//! The driver is initialised by `cuInit` or by the first statement that is played, and then loads
+//! the library in `CUDA_INJECTION64_PATH`, like NVIDIA's driver.
 //!
 //! # Control
 //!
 //! `replay_load`, `replay_error`, `replay_run`, `replay_play`, `replay_launch`, `replay_flush`,
 //! `replay_stats`, `replay_calls`, `replay_reset`: see `control.rs`.
 //!
-//! Start reading at `script/mod.rs` (what can be played), then `play.rs`, `api.rs` (what a call is to the
-//! profiler) and `output.rs` (the way of a record). `cupti/` and `cuda/` are the C interfaces.
+//! Start reading at `script/mod.rs` (the statements), then `play.rs`, `api.rs` (calls as seen by
+//! the profiler) and `output.rs` (the path of a record). `cupti/` and `cuda/` are the C interfaces.
 
 mod activity;
 mod api;
@@ -112,7 +114,7 @@ mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks; what a panic left behind is whole, since every change here is one assignment.
+/// Locks, ignoring poisoning: the data stay consistent, because every change is one assignment.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
-//! What devices do: kernels, copies, memory that is set. Each takes its time on a stream and leaves a
-//! record.
+//! Operations of devices: kernels, copies, fills. Each occupies a stream for its duration and
+//! leaves a record.
 
 use crate::name::Name;
 use crate::output::{self, output};
 use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
 use crate::{activity, context};
 
-/// A kernel and how it is launched.
+/// A kernel with its launch parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub name: Name,
@@ -34,7 +34,7 @@ impl Kernel {
     }
 }
 
-/// A copy: `CUpti_ActivityMemcpyKind`, and `CUpti_ActivityMemoryKind` at both ends.
+/// A copy, with its `CUpti_ActivityMemcpyKind` and the `CUpti_ActivityMemoryKind` of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub kind: u8,
@@ -42,7 +42,7 @@ pub(crate) struct Copy {
     pub target: u8,
     pub is_async: bool,
     pub bytes: u64,
-    /// The device that it goes to, if that is another one.
+    /// Destination device, if it differs.
     pub peer: Option<u32>,
 }
 
@@ -63,14 +63,14 @@ impl Copy {
     }
 }
 
-/// Memory that is set to a value.
+/// A fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     pub value: u32,
     pub bytes: u64,
 }
 
-/// What a device does.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Kernel(Kernel),
@@ -78,16 +78,16 @@ pub(crate) enum Work {
     Set(Set),
 }
 
-/// The parameters of a call that copies memory or sets it, as callbacks show them.
+/// Parameters of a call that copies or fills memory, for callbacks.
 pub(crate) type MemoryParameters = [u64; 3];
 
 impl Work {
-    /// Whether there is anything to do.
+    /// Whether the size is not zero.
     const fn is_any(&self) -> bool {
         !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
     }
 
-    /// The parameters of the call that asks for it, of the memory with these addresses.
+    /// Returns the parameters of the call, for memory at these addresses.
     pub(crate) const fn parameters(&self, to: u64, from: u64) -> MemoryParameters {
         match self {
             Self::Kernel(_) => [to, from, 0],
@@ -97,7 +97,7 @@ impl Work {
     }
 }
 
-/// Where a device does it.
+/// Device, context and stream of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub device: u32,
@@ -105,38 +105,38 @@ pub(crate) struct Place {
     pub stream: u32,
 }
 
-/// A node of a graph, as a record names it.
+/// Graph and node of an operation, for its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraphPlace {
-    /// The executable graph's id.
+    /// Id of the executable graph.
     pub graph: u32,
     pub node: u64,
-    /// The graph and the node that it was made from.
+    /// Ids of the original graph and node.
     pub source_graph: u32,
     pub source_node: u64,
 }
 
-/// What becomes of something that a device does.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
     Recorded,
-    /// It takes its time, and nobody hears of it.
+    /// The operation occupies its stream, but leaves no record.
     Unrecorded,
-    /// A kernel that has begun and does not end.
+    /// The kernel begins and does not end.
     Unfinished,
-    /// Its record has no times: both are 0.
+    /// The record has no timestamps: both are 0.
     Untimed,
-    /// Its record ends before it starts.
+    /// The record's end precedes its start.
     Backwards,
 }
 
-/// Something that a device does, and how long that takes.
+/// An operation with its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub work: Work,
     pub nanos: u64,
-    /// How long the stream idles first.
+    /// Idle time of the stream before the operation.
     pub gap_nanos: u64,
     pub fate: Fate,
 }
@@ -146,7 +146,7 @@ impl Operation {
         Self { work, nanos, gap_nanos: 0, fate: Fate::Recorded }
     }
 
-    /// Does it; from when to when.
+    /// Runs the operation. Returns its start and end.
     #[inline]
     pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
         let mut output = output();
@@ -189,7 +189,7 @@ impl Operation {
     }
 }
 
-/// The kind under which kernels are recorded, if they are.
+/// Returns the enabled kernel kind, if any.
 #[inline]
 fn kernel_kind() -> Option<u32> {
     let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];

@@ -1,13 +1,13 @@
-//! Waits of the host and of streams.
+//! Synchronization of the host and of streams.
 
-use crate::api::{self, About, Api};
-use crate::callback::{SynchronizeData, domain, tell};
+use crate::api::{self, Api, CallArguments};
+use crate::callback::{SynchronizeData, domain, notify};
 use crate::operation::Place;
 use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
 
-/// What is waited for: `CUpti_ActivitySynchronizationType`.
+/// Kind of synchronization: `CUpti_ActivitySynchronizationType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Event { id: u32, until: u64 },
@@ -28,7 +28,7 @@ impl Wait {
         }
     }
 
-    /// `CUpti_CallbackIdSync` of the waits that are told.
+    /// Returns the `CUpti_CallbackIdSync`, for kinds with a callback.
     const fn cbid(self) -> Option<u32> {
         match self {
             Self::Stream => Some(1),
@@ -37,13 +37,13 @@ impl Wait {
         }
     }
 
-    /// Waits: the clock moves until the device is done.
-    pub(crate) fn run(self, at: Place, stream: usize, about: About) -> i32 {
-        api::call(self.api(), about, |correlation| {
+    /// Synchronizes: advances the clock until the device has finished.
+    pub(crate) fn run(self, at: Place, stream: usize, arguments: CallArguments) -> i32 {
+        api::call(self.api(), arguments, |correlation| {
             let start = clock::now();
             let (kind_of_wait, event) = match self {
                 Self::Event { id, until } => {
-                    clock::pass_until(until);
+                    clock::advance_to(until);
                     (1, id)
                 }
                 Self::StreamForEvent { id, until } => {
@@ -51,17 +51,17 @@ impl Wait {
                     (2, id)
                 }
                 Self::Stream => {
-                    clock::pass_until(output().free_at(at.device, at.stream));
+                    clock::advance_to(output().free_at(at.device, at.stream));
                     (3, 0)
                 }
                 Self::Context => {
-                    clock::pass_until(output().device_free_at(at.device));
+                    clock::advance_to(output().device_free_at(at.device));
                     (4, 0)
                 }
             };
             if let Some(cbid) = self.cbid() {
-                let data = SynchronizeData { context: about.context, stream };
-                tell(domain::SYNCHRONIZE, cbid, &data);
+                let data = SynchronizeData { context: arguments.context, stream };
+                notify(domain::SYNCHRONIZE, cbid, &data);
             }
             if activity::is_enabled(kind::SYNCHRONIZATION) {
                 let record = SynchronizationRecord {

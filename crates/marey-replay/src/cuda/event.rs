@@ -1,8 +1,8 @@
-//! Events: a time of a stream.
+//! Events: timestamps on a stream.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
-use crate::api::{self, About};
+use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Handle, INVALID, Out, exports};
 use crate::output::output;
@@ -35,7 +35,7 @@ exports! {
 
     fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
         let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID };
-        api::call(&api::RECORD_EVENT, About::context(stream.context()), |_| {
+        api::call(&api::RECORD_EVENT, CallArguments::context(stream.context()), |_| {
             let (_, now) = output().occupy(stream.place().device, stream.id, 0, 0);
             event.at.store(now, Ordering::Release);
             0
@@ -51,13 +51,13 @@ exports! {
         let stream = StreamHandle::DEFAULT.get();
         let (id, until) = event.wait();
         let context = Handle::to(context::current_or_first());
-        Wait::Event { id, until }.run(stream.place(), 0, About::context(context))
+        Wait::Event { id, until }.run(stream.place(), 0, CallArguments::context(context))
     }
 
     fn cuStreamWaitEvent(stream: StreamHandle, event: Handle<Event>, _flags: u32) {
         let (Some(event), held) = (event.get(), stream.get()) else { return INVALID };
         let (id, until) = event.wait();
-        let about = About::context(held.context());
+        let about = CallArguments::context(held.context());
         Wait::StreamForEvent { id, until }.run(held.place(), stream.address(), about)
     }
 
