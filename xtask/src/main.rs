@@ -3,7 +3,6 @@
 //! **Constraints.** For developers and CI only; nothing that ships depends on this crate. It writes
 //! only the files that [`codegen`] lists.
 //!
-//! nothing into the repository but the files that [`codegen`] lists.
 //! Start reading at [`deps::rules`], the allowed dependencies between crates.
 
 #![forbid(unsafe_code)]

@@ -181,7 +181,7 @@ pub fn fill_known(text: &str, mut numbers: impl Iterator<Item = Option<i64>>, js
                 copied = at + 1;
                 match numbers.next().flatten() {
                     Some(number) => {
-                        write!(json, "{number}").expect("writing to a string cannot fail")
+                        write!(json, "{number}").expect("writing to a string cannot fail");
                     }
                     None => json.push_str("null"),
                 }

@@ -236,7 +236,7 @@ struct FieldValue {
     value: u64,
 }
 
-/// Ids of the NVLink throughput fields.
+/// Ids of the `NVLink` throughput fields.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetFieldValues(device: Device, count: i32, values: *mut FieldValue) -> u32 {
     const ALL_LINKS: u32 = u32::MAX;

@@ -62,7 +62,7 @@ static SUBSCRIBERS: [Subscriber; MAX_SUBSCRIBERS] = [const { Subscriber::new() }
 /// All subscribers in use are before this index.
 static END: AtomicUsize = AtomicUsize::new(0);
 
-/// Serializes subscribing.
+/// Serialises subscribing.
 static SUBSCRIBE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Adds a subscriber, or returns the name of an existing one if either does not allow others.
@@ -291,7 +291,7 @@ pub(crate) struct ModuleData {
     pub code: usize,
 }
 
-/// Callback data of a synchronization: `CUpti_SynchronizeData`.
+/// Callback data of a synchronisation: `CUpti_SynchronizeData`.
 #[repr(C)]
 pub(crate) struct SynchronizeData {
     pub context: Handle<Context>,

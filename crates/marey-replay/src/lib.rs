@@ -18,17 +18,17 @@
 //! ```text
 //! version 130001              # of libcupti: 26 (CUDA 12.8), 28 (12.9), 130001 (13.0), 130500 (13.5)
 //! driver 13000                # of the driver
-//! delivery inline             # who calls the profiler back with records: the launching thread, or `worker`
-//! buffers shared              # by all threads, or `each-thread` has one, as in CUDA 13
-//! clock virtual start 1000000000          # moves with what is played, or:
-//! clock real offset 5000 drift 20         # the machine's, ahead by ns, and too fast by parts per million
+//! delivery inline             # records are delivered by the launching thread, or by a `worker` thread
+//! buffers shared              # one buffer for all threads, or one for `each-thread`, as in CUDA 13
+//! clock virtual start 1000000000          # advanced by the script, or:
+//! clock real offset 5000 drift 20         # the machine's clock, with an offset in ns and a drift in ppm
 //! device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144 memory 150754820096 uuid 3
-//! devices 0                   # or as many H200s
-//! kernel add_kernel duration 500 registers 24     # of a kernel that the program launches itself
-//! fail cuptiSubscribe 39      # every call fails so, or one with `at 2`; `fail cupti* 15` means many
-//! fail cuCtxSynchronize -2147483648       # no call of it returns
-//! call 1000                   # ns of host time that a call takes
-//! api driver                  # what scripted calls call, or `runtime`, which calls the driver
+//! devices 0                   # number of H200s
+//! kernel add_kernel duration 500 registers 24     # defaults of a kernel that the program launches
+//! fail cuptiSubscribe 39      # every call fails, or only the second: `at 2`; `fail cupti* 15`: all of them
+//! fail cuCtxSynchronize -2147483648       # its calls never return
+//! call 1000                   # host time of a call in ns
+//! api driver                  # API of scripted calls; or `runtime`, which calls the driver
 //! ```
 //!
 //! Operations, with options in any order. All take `stream 7 device 0 context 1 duration 1000 gap
@@ -38,19 +38,19 @@
 //!
 //! ```text
 //! launch "void gemm<float>(int)" grid 4,2 block 128 cluster 2 registers 40 shared 1024 static-shared 16 local 8
-//! launch k unfinished         # it ends at `finish`; its buffer is withheld until then, but by a forced flush,
-//!                             # which shows it with end 0, and nothing shows it again
+//! launch k unfinished         # ends at `finish`; its buffer is withheld until then, unless a forced flush
+//!                             # delivers it with end 0, once
 //! copy to-device 4096 from pageable to device blocking      # or to-host, on-device
-//! copy on-device 4096 peer 1  # from this device to another one
+//! copy on-device 4096 peer 1  # from this device to device 1
 //! set 4096 value 0
-//! synchronize stream stream 7                               # or device
+//! synchronise stream stream 7                               # or device
 //! capture step stream 7 {     # operations that become a graph's nodes
 //!     launch a
 //!     copy on-device 64
 //! }
-//! instantiate step            # done at the first launch otherwise
-//! graph step stream 7         # launches it: one call, a record of each node
-//! destroy step                # the executable graph and its nodes go; what was launched goes on
+//! instantiate step            # otherwise done by the first launch
+//! graph step stream 7         # a graph launch: one call, one record per node
+//! destroy step                # destroys the executable graph; running launches continue
 //! ```
 //!
 //! Other statements:
@@ -59,18 +59,18 @@
 //! overhead buffer-flush 500   # compiler, instrumentation, resource, module-loading, ...
 //! name stream 7 "copies"      # or device, context
 //! mark "epoch" domain training id 1 start
-//! context 0                   # device 0's context is made: records of both
-//! push 3 77                   # id 77 of kind 3 is upon this thread's calls until `pop 3`
-//! pass 1000                   # the host does something else
-//! correlation 4294967295      # the next call's id
-//! drop 3                      # the next records are lost and counted
-//! order reversed 10           # records come last first, ten at a time; shuffled 10 42; held; as-they-come
+//! context 0                   # creates the context of device 0, with records of both
+//! push 3 77                   # pushes external correlation id 77 of kind 3; removed by `pop 3`
+//! pass 1000                   # the host is busy for 1000 ns
+//! correlation 4294967295      # correlation id of the next call
+//! drop 3                      # the next three records are dropped and counted
+//! order reversed 10           # groups of ten reversed; or `shuffled 10 42`, `held`, `as-they-come`
 //! finish
-//! flush forced                # or without
-//! tool subscribes             # another tool in the process, if it can; it stays until `tool leaves`
-//! repeat 100 {                # also `thread {`: beside what follows, until the end of its block
+//! flush forced                # or not forced
+//! tool subscribes             # another tool subscribes if possible, until `tool leaves`
+//! repeat 100 {                # or `thread {`: concurrent with what follows, to the end of the enclosing block
 //! }
-//! part forward {              # played by `replay_play("forward")` alone, or in its place
+//! part forward {              # played in its place, or alone by `replay_play("forward")`
 //! }
 //! ```
 //!

@@ -257,7 +257,7 @@ records! {
         source_node: u64 = 96,
     }
 
-    /// A synchronization of the host or a stream.
+    /// A synchronisation of the host or a stream.
     struct SynchronizationRecord(56) {
         kind: u32 = 0,
         kind_of_wait: u32 = 4,

@@ -1,4 +1,4 @@
-//! Synchronization of the host and of streams.
+//! Synchronisation of the host and of streams.
 
 use crate::api::{self, Api, CallArguments};
 use crate::callback::{SynchronizeData, domain, notify};
@@ -7,7 +7,7 @@ use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
 
-/// Kind of synchronization: `CUpti_ActivitySynchronizationType`.
+/// Kind of synchronisation: `CUpti_ActivitySynchronizationType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Event { id: u32, until: u64 },
@@ -37,7 +37,7 @@ impl Wait {
         }
     }
 
-    /// Synchronizes: advances the clock until the device has finished.
+    /// Synchronises: advances the clock until the device has finished.
     pub(crate) fn run(self, at: Place, stream: usize, arguments: CallArguments) -> i32 {
         api::call(self.api(), arguments, |correlation| {
             let start = clock::now();

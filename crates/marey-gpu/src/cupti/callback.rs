@@ -50,7 +50,7 @@ const NO_ACTIVITY: u8 = 0;
 const LAUNCHES_KERNEL: u8 = 1;
 const BEGINS_CAPTURE: u8 = 2;
 const ENDS_CAPTURE: u8 = 3;
-/// Synchronizes, with an activity record. Our own flushes make such calls too.
+/// Synchronises, with an activity record. Our own flushes make such calls too.
 const SYNCHRONIZES: u8 = 4;
 const LAUNCHES_GRAPH: u8 = 5;
 /// Copies or fills memory.
@@ -93,7 +93,7 @@ pub(super) fn prepare(functions: &Functions) {
     }
 }
 
-/// Correlation ids of our own synchronizations, whose records are to be ignored.
+/// Correlation ids of our own synchronisations, whose records are to be ignored.
 static INTERNAL_SYNCS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Maximum number of them: one per context and flush, whose records arrive soon.
@@ -103,13 +103,13 @@ fn internal_syncs() -> MutexGuard<'static, BTreeSet<u32>> {
     INTERNAL_SYNCS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a synchronization record is of a call of our own. Forgets the call, which has one
+/// Whether a synchronisation record is of a call of our own. Forgets the call, which has one
 /// record.
 pub(super) fn take_internal_sync(correlation: u32) -> bool {
     internal_syncs().remove(&correlation)
 }
 
-/// Remembers that the calling thread synchronizes on our own behalf.
+/// Remembers that the calling thread synchronises on our own behalf.
 fn remember_internal_sync(data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::ENTER) {
         return;
@@ -168,7 +168,7 @@ pub(super) fn contexts() -> Vec<CuContext> {
     contexts.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect()
 }
 
-/// Whether a stream is in capture. Synchronizing its context would invalidate the capture.
+/// Whether a stream is in capture. Synchronising its context would invalidate the capture.
 pub(super) fn is_capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) != 0
 }

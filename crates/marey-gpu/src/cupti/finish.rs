@@ -2,7 +2,7 @@
 //!
 //! `cuCtxSynchronize` has no timeout, and never returns behind a collective whose peer has died. A
 //! program that calls `finalize` asks to wait; a program that exits must exit. On exit, a separate
-//! thread synchronizes, and is waited for no longer than a few seconds.
+//! thread synchronises, and is waited for no longer than a few seconds.
 
 use super::callback;
 use super::driver::Driver;
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Key of the note that not all work was waited for.
 const NOTE_KEY: &str = "gpu end";
 
-/// Thread that synchronizes at exit.
+/// Thread that synchronises at exit.
 static WAITER: Worker = Worker::new("marey-gpu-wait", wait_and_notify);
 
 /// Progress of [`WAITER`].
@@ -65,8 +65,8 @@ fn wait_and_notify() {
     CHANGED.notify_all();
 }
 
-/// Synchronizes every context without a timeout. Does nothing while a stream is in capture, which
-/// synchronizing would invalidate.
+/// Synchronises every context without a timeout. Does nothing while a stream is in capture, which
+/// synchronising would invalidate.
 #[expect(unsafe_code, reason = "calls of the driver")]
 fn synchronize() {
     let Ok(driver) = Driver::get() else { return };

@@ -4,7 +4,6 @@
 //! to the process. Later libraries have a second variant of these functions for several
 //! subscribers, which is tried first. If it fails (because of an old driver, or a tool that uses
 //! the older functions), the older functions are tried, and their error is reported.
-//! calls are tried then, and tell in their own words if they fail too.
 
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;

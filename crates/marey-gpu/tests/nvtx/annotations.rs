@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Serializes the tests, which share the recorder.
+/// Serialises the tests, which share the recorder.
 fn recorder_lock() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)

@@ -23,7 +23,7 @@ pub const DEVICE_IDLE: Table = Table {
             "For `host wait`: category of the host activity: data loading, synchronisation, memory allocation, copying, operators or outside operators.",
         ),
         column("idle_nanos", Nanos, "Time in which no stream of the device was busy."),
-        column("gap_count", Int, "Number of gaps that began in this state."),
+        column("gap_count", Int, "Number of gaps, counted where they began."),
         maybe(
             "host_span",
             Text,

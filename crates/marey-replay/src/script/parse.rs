@@ -302,7 +302,7 @@ fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Place,
             "untimed" => operation.fate = Fate::Untimed,
             "backwards" => operation.fate = Fate::Backwards,
             "unfinished" if matches!(operation_kind, Work::Kernel(_)) => {
-                operation.fate = Fate::Unfinished
+                operation.fate = Fate::Unfinished;
             }
             _ => return Err(line.error(format!("unknown option {option:?}"))),
         }

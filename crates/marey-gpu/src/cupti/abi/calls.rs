@@ -243,7 +243,7 @@ pub mod driver {
         call(430, "cuMemsetD32Async_ptsz"),
     ]);
 
-    /// Calls that synchronize.
+    /// Calls that synchronise.
     pub const WAITS: Calls = group(&[
         call(17, "cuCtxSynchronize"),
         call(121, "cuEventSynchronize"),
@@ -413,7 +413,7 @@ pub mod runtime {
         call(244, "cudaMemset3DAsync_ptsz_v7000"),
     ]);
 
-    /// Calls that synchronize.
+    /// Calls that synchronise.
     pub const WAITS: Calls = group(&[
         call(126, "cudaThreadSynchronize_v3020"),
         call(131, "cudaStreamSynchronize_v3020"),

@@ -180,7 +180,7 @@ constants! {
         STREAM = "STREAM" 5 "stream";
     }
 
-    /// Types of synchronization records.
+    /// Types of synchronisation records.
     synchronization_type: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_" {
         UNKNOWN = "UNKNOWN" 0 "unknown";
         EVENT_SYNCHRONIZE = "EVENT_SYNCHRONIZE" 1 "host waits for an event";

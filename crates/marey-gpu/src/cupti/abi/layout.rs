@@ -211,7 +211,7 @@ layouts! {
         SOURCE_GRAPH_NODE_ID = "sourceGraphNodeId" @ 96 + 8 since 130_401;
     }
 
-    /// A synchronization: of the host with the device, or of a stream with an event.
+    /// A synchronisation: of the host with the device, or of a stream with an event.
     synchronization:
         "CUpti_ActivitySynchronization" 40,
         "CUpti_ActivitySynchronization2" 56 since 26;
