@@ -17,11 +17,11 @@ use crate::XtaskError;
 pub(crate) enum Violation {
     #[error("`{0}` has no rule; add one to xtask/src/deps/rules.rs")]
     NoRule(String),
-    #[error("`{user}` must not depend on `{used}` (allowed: {})", list(.allowed))]
+    #[error("`{user}` must not depend on `{used}` (allowed: {})", joined(.allowed))]
     Edge { user: String, used: String, allowed: &'static [&'static str] },
     #[error("`{}` must not depend on `{}`: {}", .0[0], .0[.0.len() - 1], .0.join(" -> "))]
     Reaches(Vec<String>),
-    #[error("`{user}` depends on `{used}`, which is reserved for {}", list(.owners))]
+    #[error("`{user}` depends on `{used}`, which is reserved for {}", joined(.owners))]
     NotOwner { user: String, used: String, owners: &'static [&'static str] },
 }
 
@@ -108,7 +108,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn list(names: &[&str]) -> String {
+fn joined(names: &[&str]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 

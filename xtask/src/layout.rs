@@ -105,10 +105,10 @@ mod tests {
         let found = program::run_with(&headers, &["record.h"], &checks).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found, [Some(16), Some(8), None, Some(0)]);
-        let told: Vec<String> =
+        let messages: Vec<String> =
             mismatches_of(28, &checks, &found).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "API 28: Record.start is 4 in the tables and 8 in the headers",
                 "API 28: Record.end is 16 in the tables and missing in the headers"

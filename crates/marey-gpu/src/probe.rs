@@ -38,14 +38,14 @@ impl Question {
     /// Returns the rows of the answer:
     ///
     /// - for the driver: `driver` (CUDA version) or `unavailable` (step, code, reason, remedy); a
-    /// `device` per device (number, name, compute capability, multiprocessors, bytes, UUID); a
-    /// `library` per candidate (path, source);
+    ///   `device` per device (number, name, compute capability, multiprocessors, bytes, UUID); a
+    ///   `library` per candidate (path, source);
     /// - for a library: `library` (path, API version, CUDA version), and with a driver `free` (1 if
-    /// other tools can record at the same time) or `unavailable`; or `refused` (kind, reason); or
-    /// nothing for a name unknown to the loader;
+    ///   other tools can record at the same time) or `unavailable`; or `refused` (kind, reason); or
+    ///   nothing for a name unknown to the loader;
     /// - for NVML: `nvml` (library, driver version, NVML version), and per device a `device`
-    /// (number, name, bytes, whether it supports GPM, UUID) or `silent` (number, reason); or
-    /// `unavailable` as above.
+    ///   (number, name, bytes, whether it supports GPM, UUID) or `silent` (number, reason); or
+    ///   `unavailable` as above.
     pub fn answer(&self, hints: &Hints) -> String {
         let mut rows = Rows(String::new());
         match self {

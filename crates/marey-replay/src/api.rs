@@ -134,10 +134,10 @@ pub(crate) fn call(
         [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
     );
     let code = Cell::new(0);
-    let told = |site: u32,
-                domain: u32,
-                (cbid, function): (u32, &'static CStr),
-                data: &[Cell<u64>; MAX_SUBSCRIBERS]| {
+    let notify_all = |site: u32,
+                      domain: u32,
+                      (cbid, function): (u32, &'static CStr),
+                      data: &[Cell<u64>; MAX_SUBSCRIBERS]| {
         notify_each(domain, cbid, |subscriber, notify| {
             notify(&CallData {
                 site,
@@ -153,13 +153,13 @@ pub(crate) fn call(
         });
     };
     if let Some(runtime) = runtime {
-        told(0, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(0, domain::RUNTIME, runtime, &runtime_data);
     }
-    told(0, domain::DRIVER, api.driver, &driver_data);
+    notify_all(0, domain::DRIVER, api.driver, &driver_data);
     code.set(body(correlation));
-    told(1, domain::DRIVER, api.driver, &driver_data);
+    notify_all(1, domain::DRIVER, api.driver, &driver_data);
     if let Some(runtime) = runtime {
-        told(1, domain::RUNTIME, runtime, &runtime_data);
+        notify_all(1, domain::RUNTIME, runtime, &runtime_data);
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start = clock::start_of(number);

@@ -70,7 +70,7 @@ pub(crate) struct Buffer {
     start: *mut u8,
     size: usize,
     used: usize,
-    room: usize,
+    capacity: usize,
     /// Number of records in progress.
     open: usize,
 }
@@ -82,19 +82,25 @@ impl Buffer {
     /// Requests a buffer for at least one record of this size; a smaller buffer is completed empty.
     pub(crate) fn request(client: usize, min_bytes: usize) -> Option<Self> {
         let functions = lock(&FUNCTIONS)[client]?;
-        let (mut start, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
-        let answers = (&raw mut start, &raw mut size, &raw mut most);
+        let (mut start, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
+        let outputs = (&raw mut start, &raw mut size, &raw mut max_records);
         match functions {
-            Functions::Process(request, _) => request(answers.0, answers.1, answers.2),
+            Functions::Process(request, _) => request(outputs.0, outputs.1, outputs.2),
             Functions::Scoped(request, _) => {
                 let mut info = RequestInfo { size: size_of::<RequestInfo>() };
-                request(answers.0, answers.1, answers.2, &mut info);
+                request(outputs.0, outputs.1, outputs.2, &mut info);
             }
         }
         counts().buffers_requested.add(1);
-        let room = if most == 0 { usize::MAX } else { most };
-        let buffer =
-            (!start.is_null()).then_some(Self { client, start, size, used: 0, room, open: 0 })?;
+        let capacity = if max_records == 0 { usize::MAX } else { max_records };
+        let buffer = (!start.is_null()).then_some(Self {
+            client,
+            start,
+            size,
+            used: 0,
+            capacity,
+            open: 0,
+        })?;
         if attribute::promises_zeroed() && !buffer.is_zeroed() {
             counts().buffers_dirty.add(1);
         }
@@ -107,7 +113,7 @@ impl Buffer {
 
     /// Appends a record. Returns false if it does not fit.
     pub(crate) fn append(&mut self, record: &[u8]) -> bool {
-        if self.room == 0 || self.size - self.used < record.len() {
+        if self.capacity == 0 || self.size - self.used < record.len() {
             return false;
         }
         // SAFETY: the profiler guarantees that `size` bytes are writable, and enough of them are
@@ -117,7 +123,7 @@ impl Buffer {
             target.copy_from_nonoverlapping(record.as_ptr(), record.len());
         }
         self.used += record.len();
-        self.room -= 1;
+        self.capacity -= 1;
         true
     }
 
@@ -254,22 +260,22 @@ impl Buffers {
     }
 
     /// Removes the buffers that a flush completes.
-    pub(crate) fn take(&mut self, flush: Flush) -> Vec<Buffer> {
+    pub(crate) fn remove_ready(&mut self, flush: Flush) -> Vec<Buffer> {
         if flush == Flush::Forced {
             let Self { current, spare, withheld } = std::mem::take(self);
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
-        let is_due = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
-        let mut due: Vec<_> = self.withheld.extract_if(.., is_due).collect();
+        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
+        let mut ready: Vec<_> = self.withheld.extract_if(.., is_ready).collect();
         let current = std::mem::take(&mut self.current);
         for (lane, mut buffer) in current {
-            if is_due(&mut buffer) {
-                due.push(buffer);
+            if is_ready(&mut buffer) {
+                ready.push(buffer);
             } else {
                 self.current.insert(lane, buffer);
             }
         }
-        due
+        ready
     }
 
     /// Forgets the buffers of a client that has left.

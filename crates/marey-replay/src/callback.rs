@@ -140,8 +140,8 @@ impl Subscriber {
 
     /// Returns the index of the subscriber, below [`MAX_SUBSCRIBERS`].
     pub(crate) fn number(&'static self) -> usize {
-        let own = std::ptr::from_ref(self);
-        SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(own, subscriber)).unwrap_or_default()
+        let this = std::ptr::from_ref(self);
+        SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(this, subscriber)).unwrap_or_default()
     }
 
     /// Whether the slot is in use.

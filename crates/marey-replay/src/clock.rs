@@ -66,8 +66,8 @@ pub(crate) fn now() -> u64 {
         return start_of(calls());
     }
     let now = realtime();
-    let gone = now.wrapping_sub(LOADED_AT.load(Relaxed)).cast_signed();
-    let drift = i128::from(gone) * i128::from(DRIFT.load(Relaxed)) / 1_000_000;
+    let elapsed = now.wrapping_sub(LOADED_AT.load(Relaxed)).cast_signed();
+    let drift = i128::from(elapsed) * i128::from(DRIFT.load(Relaxed)) / 1_000_000;
     now.wrapping_add_signed(OFFSET.load(Relaxed)).wrapping_add_signed(drift as i64)
 }
 

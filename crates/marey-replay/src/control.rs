@@ -6,7 +6,7 @@ use crate::api::{self, CallArguments};
 use crate::buffers::Flush;
 use crate::ffi::{INVALID, Out, Text};
 use crate::name::Name;
-use crate::operation::{GraphPlace, Kernel, Operation, Place, Work};
+use crate::operation::{GraphIds, Kernel, Operation, Target, Work};
 use crate::script::Script;
 use crate::{clock, context, lock, output, play, settings, site, thread};
 use std::ffi::{CString, c_char};
@@ -79,13 +79,13 @@ extern "C" fn replay_launch(kernel: Text, stream: u32, nanos: u64) -> i32 {
     let operation =
         Operation::new(Work::Kernel(Kernel::named(Name::borrowed(kernel.address()))), nanos);
     context::ensure_current(0);
-    let about = CallArguments {
+    let arguments = CallArguments {
         symbol: kernel.address(),
         is_by_runtime: api::is_runtime_called(),
         ..CallArguments::context(context::of_device(0))
     };
-    api::call(&api::LAUNCH_KERNEL, about, |correlation| {
-        operation.run(Place { device: 0, context: 1, stream }, GraphPlace::default(), correlation);
+    api::call(&api::LAUNCH_KERNEL, arguments, |correlation| {
+        operation.run(Target { device: 0, context: 1, stream }, GraphIds::default(), correlation);
         0
     })
 }

@@ -5,7 +5,7 @@ use crate::api::{self, CallArguments};
 use crate::callback::{GraphData, notify_described, resource};
 use crate::context::Context;
 use crate::ffi::Handle;
-use crate::operation::{GraphPlace, Operation, Place, Work};
+use crate::operation::{GraphIds, Operation, Target, Work};
 use crate::output::{self, output};
 use crate::record::{GraphRecord, kind};
 use crate::{activity, lock};
@@ -125,7 +125,7 @@ struct LaunchParameters {
 /// enabled.
 pub(crate) fn launch(
     executable: Handle<Executable>,
-    at: Place,
+    target: Target,
     stream: usize,
     arguments: CallArguments,
 ) -> i32 {
@@ -134,7 +134,7 @@ pub(crate) fn launch(
     let arguments =
         CallArguments { parameters: std::ptr::from_ref(&parameters).cast(), ..arguments };
     api::call(&api::LAUNCH_GRAPH, arguments, |correlation| {
-        held.run(at, correlation);
+        held.run(target, correlation);
         0
     })
 }
@@ -160,37 +160,37 @@ impl Executable {
         destroy(self.graph, context);
     }
 
-    fn run(&self, at: Place, correlation: u32) {
-        let is_whole = activity::is_enabled(kind::GRAPH_TRACE);
-        let mut whole: Option<(u64, u64)> = None;
+    fn run(&self, target: Target, correlation: u32) {
+        let is_one_record = activity::is_enabled(kind::GRAPH_TRACE);
+        let mut total: Option<(u64, u64)> = None;
         for (node, original) in &self.nodes {
             let (Some(node), Some(original)) = (node.get(), original.get()) else { continue };
-            let (start, end) = if is_whole {
+            let (start, end) = if is_one_record {
                 let operation = &node.operation;
-                output().occupy(at.device, at.stream, operation.gap_nanos, operation.nanos)
+                output().occupy(target.device, target.stream, operation.gap_nanos, operation.nanos)
             } else {
-                let place = GraphPlace {
+                let ids = GraphIds {
                     graph: self.id,
                     node: node.id,
                     source_graph: self.source,
                     source_node: original.id,
                 };
-                node.operation.run(at, place, correlation)
+                node.operation.run(target, ids, correlation)
             };
-            whole = Some((whole.map_or(start, |(first, _)| first), end));
+            total = Some((total.map_or(start, |(first, _)| first), end));
         }
-        let Some((start, end)) = whole.filter(|_| is_whole) else { return };
+        let Some((start, end)) = total.filter(|_| is_one_record) else { return };
         let record = GraphRecord {
             kind: kind::GRAPH_TRACE,
             correlation,
             start,
             end,
-            device: at.device,
+            device: target.device,
             graph: self.id,
-            context: at.context,
-            stream: at.stream,
-            end_device: at.device,
-            end_context: at.context,
+            context: target.context,
+            stream: target.stream,
+            end_device: target.device,
+            end_context: target.context,
             ..GraphRecord::default()
         };
         output::send(output(), record);

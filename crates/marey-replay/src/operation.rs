@@ -99,7 +99,7 @@ impl Work {
 
 /// Device, context and stream of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     pub device: u32,
     pub context: u32,
     pub stream: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Place {
 
 /// Graph and node of an operation, for its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GraphPlace {
+pub(crate) struct GraphIds {
     /// Id of the executable graph.
     pub graph: u32,
     pub node: u64,
@@ -148,14 +148,14 @@ impl Operation {
 
     /// Runs the operation. Returns its start and end.
     #[inline]
-    pub(crate) fn run(&self, at: Place, graph: GraphPlace, correlation: u32) -> (u64, u64) {
+    pub(crate) fn run(&self, target: Target, graph: GraphIds, correlation: u32) -> (u64, u64) {
         let mut output = output();
         let nanos = if self.work.is_any() { self.nanos } else { 0 };
-        let span = output.occupy(at.device, at.stream, self.gap_nanos, nanos);
+        let span = output.occupy(target.device, target.stream, self.gap_nanos, nanos);
         if !self.work.is_any() {
             return span;
         }
-        let told = match self.fate {
+        let recorded_span = match self.fate {
             Fate::Unrecorded => return span,
             Fate::Untimed => (0, 0),
             Fate::Backwards => (span.1, span.0),
@@ -164,7 +164,7 @@ impl Operation {
         match &self.work {
             Work::Kernel(kernel) => {
                 let Some(kind) = kernel_kind() else { return span };
-                let record = kernel.record(kind, at, graph, correlation, told);
+                let record = kernel.record(kind, target, graph, correlation, recorded_span);
                 if self.fate == Fate::Unfinished {
                     output::begin(output, record);
                 } else {
@@ -173,15 +173,18 @@ impl Operation {
             }
             Work::Copy(copy) => match copy.peer {
                 Some(peer) if activity::is_enabled(kind::PEER_COPY) => {
-                    output::send(output, copy.peer_record(peer, at, graph, correlation, told));
+                    output::send(
+                        output,
+                        copy.peer_record(peer, target, graph, correlation, recorded_span),
+                    );
                 }
                 None if activity::is_enabled(kind::COPY) => {
-                    output::send(output, copy.record(at, graph, correlation, told));
+                    output::send(output, copy.record(target, graph, correlation, recorded_span));
                 }
                 _ => {}
             },
             Work::Set(set) if activity::is_enabled(kind::SET) => {
-                output::send(output, set.record(at, graph, correlation, told));
+                output::send(output, set.record(target, graph, correlation, recorded_span));
             }
             Work::Set(_) => {}
         }
@@ -201,8 +204,8 @@ impl Kernel {
     fn record(
         &self,
         kind: u32,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> KernelRecord {
@@ -212,9 +215,9 @@ impl Kernel {
             start,
             end,
             completed: end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             grid: self.grid,
             block: self.block,
             static_shared: self.static_shared,
@@ -237,8 +240,8 @@ impl Kernel {
 impl Copy {
     fn record(
         &self,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> CopyRecord {
@@ -251,9 +254,9 @@ impl Copy {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             correlation,
             graph_node: graph.node,
             graph: graph.graph,
@@ -267,8 +270,8 @@ impl Copy {
     fn peer_record(
         &self,
         peer: u32,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> PeerRecord {
@@ -283,11 +286,11 @@ impl Copy {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
-            source_device: at.device,
-            source_context: at.context,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
+            source_device: target.device,
+            source_context: target.context,
             target_device: peer,
             target_context: context::of_device(peer).get().map_or(0, |context| context.id),
             correlation,
@@ -301,8 +304,8 @@ impl Copy {
 impl Set {
     fn record(
         &self,
-        at: Place,
-        graph: GraphPlace,
+        target: Target,
+        graph: GraphIds,
         correlation: u32,
         (start, end): (u64, u64),
     ) -> SetRecord {
@@ -312,9 +315,9 @@ impl Set {
             bytes: self.bytes,
             start,
             end,
-            device: at.device,
-            context: at.context,
-            stream: at.stream,
+            device: target.device,
+            context: target.context,
+            stream: target.stream,
             correlation,
             memory_kind: DEVICE.into(),
             graph_node: graph.node,

@@ -44,7 +44,7 @@ pub(crate) struct Output {
     to_drop: u64,
     written: u64,
     order: Order,
-    kept: Vec<Held>,
+    held: Vec<Held>,
     buffers: [Buffers; CLIENTS],
     pub(crate) staging: worker::Staging,
 }
@@ -54,7 +54,7 @@ static OUTPUT: Mutex<Output> = Mutex::new(Output {
     to_drop: 0,
     written: 0,
     order: Order::AsTheyCome,
-    kept: Vec::new(),
+    held: Vec::new(),
     buffers: [const { Buffers::new() }; CLIENTS],
     staging: worker::Staging::new(),
 });
@@ -74,7 +74,7 @@ pub(crate) fn reset() {
     output.written = 0;
     output.to_drop = 0;
     output.order = Order::AsTheyCome;
-    output.kept.clear();
+    output.held.clear();
     output.finish();
     drop(output);
     for dropped in &DROPPED {
@@ -87,7 +87,7 @@ pub(crate) fn reset() {
 pub(crate) fn forget_buffers() {
     let mut output = output();
     output.buffers.iter_mut().for_each(Buffers::forget);
-    output.kept.clear();
+    output.held.clear();
 }
 
 /// Returns the number of records written to buffers.
@@ -164,9 +164,9 @@ pub(crate) fn drop_next(records: u64) {
 
 /// Sets the order of later records, after writing the held ones.
 pub(crate) fn set_order(order: Order) {
-    let kept = take_held(&mut output());
+    let held = take_held(&mut output());
     output().order = order;
-    write_all(&kept);
+    write_all(&held);
 }
 
 /// Sends a record to all clients that have enabled its kind. Takes the guard, because profilers may
@@ -185,11 +185,11 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
         output.to_drop -= 1;
         clients.numbers().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
-        output.kept.push((clients, buffers::lane(), bytes.to_vec()));
-        if output.kept.len() >= window {
-            let kept = take_held(&mut output);
+        output.held.push((clients, buffers::lane(), bytes.to_vec()));
+        if output.held.len() >= window {
+            let held = take_held(&mut output);
             drop(output);
-            write_all(&kept);
+            write_all(&held);
         }
     } else {
         pass_on(output, clients, buffers::lane(), bytes);
@@ -228,9 +228,9 @@ fn write_as(
     bytes: &[u8],
     is_open: bool,
 ) {
-    let mut held = Some(output);
+    let mut guard = Some(output);
     for client in clients.numbers() {
-        let put = match held.take() {
+        let put = match guard.take() {
             Some(mut output) => output.put(client, lane, bytes, is_open),
             None => self::output().put(client, lane, bytes, is_open),
         };
@@ -241,13 +241,13 @@ fn write_as(
 }
 
 fn take_held(output: &mut Output) -> Vec<Held> {
-    let mut kept = std::mem::take(&mut output.kept);
+    let mut held = std::mem::take(&mut output.held);
     match output.order {
-        Order::Reversed { .. } => kept.reverse(),
-        Order::Shuffled { seed, .. } => shuffle(&mut kept, seed),
+        Order::Reversed { .. } => held.reverse(),
+        Order::Shuffled { seed, .. } => shuffle(&mut held, seed),
         Order::AsTheyCome | Order::Held => {}
     }
-    kept
+    held
 }
 
 fn write_all(records: &[Held]) {
@@ -274,8 +274,8 @@ fn write_or_drop(client: usize, lane: u32, mut put: Put, bytes: &[u8], is_open: 
 
 /// Flushes, including held records.
 pub(crate) fn flush(flush: Flush) {
-    let kept = take_held(&mut output());
-    write_all(&kept);
+    let held = take_held(&mut output());
+    write_all(&held);
     if settings::is_delivered_by_worker() {
         worker::flush(flush);
     } else {
@@ -292,7 +292,7 @@ pub(crate) fn complete_buffers(flush: Flush) {
 
 /// Completes a client's buffers.
 pub(crate) fn complete_buffers_of(client: usize, flush: Flush) {
-    let buffers = output().buffers[client].take(flush);
+    let buffers = output().buffers[client].remove_ready(flush);
     buffers.into_iter().for_each(Buffer::complete);
 }
 

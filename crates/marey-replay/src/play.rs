@@ -7,7 +7,7 @@ use crate::context::{self, Context};
 use crate::ffi::Handle;
 use crate::graph::{self, Executable, Graph};
 use crate::name::Name;
-use crate::operation::{Copy, GraphPlace, Operation, Place, Work};
+use crate::operation::{Copy, GraphIds, Operation, Target, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{Act, CallBy};
@@ -50,9 +50,9 @@ pub(crate) fn play(acts: &[Act]) {
 
 fn play_one(act: &Act) {
     match act {
-        Act::Run { operation, at, by } => run(operation, *at, *by),
-        Act::SynchronizeStream { at } => wait(Wait::Stream, *at),
-        Act::SynchronizeDevice { at } => wait(Wait::Context, *at),
+        Act::Run { operation, target, by } => run(operation, *target, *by),
+        Act::SynchronizeStream { target } => wait(Wait::Stream, *target),
+        Act::SynchronizeDevice { target } => wait(Wait::Context, *target),
         Act::Overhead { kind, nanos } => overhead(*kind, *nanos),
         Act::Name { object_kind, object, name } => self::name(*object_kind, *object, name),
         Act::Mark { name, domain, id, flags } => mark(name, domain.as_deref(), *id, *flags),
@@ -63,12 +63,12 @@ fn play_one(act: &Act) {
         }
         Act::PushExternal(external) => thread::push_external(*external),
         Act::PopExternal { kind } => drop(thread::pop_external(PROCESS, *kind)),
-        Act::Capture { graph, operations, at } => capture(graph, operations, *at),
-        Act::Instantiate { graph, at } => {
-            instantiate(graph, *at);
+        Act::Capture { graph, operations, target } => capture(graph, operations, *target),
+        Act::Instantiate { graph, target } => {
+            instantiate(graph, *target);
         }
-        Act::LaunchGraph { graph, at } => launch_graph(graph, *at),
-        Act::DestroyGraph { graph, at } => destroy_graph(graph, *at),
+        Act::LaunchGraph { graph, target } => launch_graph(graph, *target),
+        Act::DestroyGraph { graph, target } => destroy_graph(graph, *target),
         Act::DropNext { records } => output::drop_next(*records),
         Act::Order(order) => output::set_order(*order),
         Act::Correlation { next } => api::set_next_correlation(*next),
@@ -84,8 +84,8 @@ fn play_one(act: &Act) {
     }
 }
 
-fn capture(name: &str, operations: &[Operation], at: Place) {
-    let arguments = arguments(at, None);
+fn capture(name: &str, operations: &[Operation], target: Target) {
+    let arguments = arguments(target, None);
     let mut graph = Handle::NULL;
     api::call(&api::BEGIN_CAPTURE, arguments, |_| {
         graph = Graph::begin(arguments.context);
@@ -103,26 +103,26 @@ fn capture(name: &str, operations: &[Operation], at: Place) {
     graphs.executable.remove(name);
 }
 
-fn instantiate(name: &str, at: Place) -> Option<Handle<Executable>> {
+fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
     let graph = *lock(&GRAPHS).captured.get(name)?;
-    let executable = graph::instantiate(graph, arguments(at, None));
+    let executable = graph::instantiate(graph, arguments(target, None));
     lock(&GRAPHS).executable.insert(name.to_owned(), executable);
     Some(executable)
 }
 
 /// Launches a graph, after instantiating it if necessary.
-fn launch_graph(name: &str, at: Place) {
+fn launch_graph(name: &str, target: Target) {
     let made = lock(&GRAPHS).executable.get(name).copied();
-    if let Some(executable) = made.or_else(|| instantiate(name, at)) {
-        graph::launch(executable, at, 0, arguments(at, None));
+    if let Some(executable) = made.or_else(|| instantiate(name, target)) {
+        graph::launch(executable, target, 0, arguments(target, None));
     }
 }
 
 /// Destroys the executable graph; a later launch instantiates it again.
-fn destroy_graph(name: &str, at: Place) {
+fn destroy_graph(name: &str, target: Target) {
     let made = lock(&GRAPHS).executable.remove(name);
     if let Some(executable) = made.and_then(Handle::get) {
-        executable.destroy(context_of(at));
+        executable.destroy(context_of(target));
     }
 }
 
@@ -137,16 +137,16 @@ pub(crate) fn part<'a>(acts: &'a [Act], name: &str) -> Option<&'a [Act]> {
     })
 }
 
-fn context_of(at: Place) -> Handle<Context> {
-    context::of_device(at.device)
+fn context_of(target: Target) -> Handle<Context> {
+    context::of_device(target.device)
 }
 
-fn arguments(at: Place, correlation: Option<u32>) -> CallArguments {
-    context::ensure_current(at.device);
+fn arguments(target: Target, correlation: Option<u32>) -> CallArguments {
+    context::ensure_current(target.device);
     CallArguments {
         is_by_runtime: api::is_runtime_called(),
         correlation,
-        ..CallArguments::context(context_of(at))
+        ..CallArguments::context(context_of(target))
     }
 }
 
@@ -179,23 +179,23 @@ fn api_of(work: &Work) -> &'static Api {
     }
 }
 
-fn run(operation: &Operation, at: Place, by: CallBy) {
+fn run(operation: &Operation, target: Target, by: CallBy) {
     let correlation = match by {
         CallBy::Nothing { correlation } => {
-            operation.run(at, GraphPlace::default(), correlation);
+            operation.run(target, GraphIds::default(), correlation);
             return;
         }
         CallBy::CallAs { correlation } => Some(correlation),
         CallBy::Call => None,
     };
-    call_for(&operation.work, arguments(at, correlation), |correlation| {
-        operation.run(at, GraphPlace::default(), correlation);
+    call_for(&operation.work, arguments(target, correlation), |correlation| {
+        operation.run(target, GraphIds::default(), correlation);
         0
     });
 }
 
-fn wait(wait: Wait, at: Place) {
-    wait.run(at, 0, arguments(at, None));
+fn wait(wait: Wait, target: Target) {
+    wait.run(target, 0, arguments(target, None));
 }
 
 fn overhead(kind_of_overhead: u32, nanos: u64) {

@@ -87,7 +87,7 @@ pub(crate) fn ensure_loaded() {
         );
         apply(script.unwrap_or_else(|error| {
             eprintln!("marey-replay: {error}; every call fails");
-            let fail = Failure { function: "*".to_owned(), code: 999, at: None };
+            let fail = Failure { function: "*".to_owned(), code: 999, call: None };
             let settings = Settings { failures: vec![fail], ..Settings::default() };
             Script { settings, ..Script::default() }
         }));

@@ -25,16 +25,16 @@ pub(crate) struct Failure {
     pub function: String,
     pub code: i32,
     /// Number of the failing call, from 1; every call if absent.
-    pub at: Option<u64>,
+    pub call: Option<u64>,
 }
 
 impl Failure {
     fn matches(&self, function: &str, call: u64) -> bool {
-        let is_meant = match self.function.strip_suffix('*') {
+        let matches_name = match self.function.strip_suffix('*') {
             Some(start) => function.starts_with(start),
             None => self.function == function,
         };
-        is_meant && self.at.is_none_or(|at| at == call)
+        matches_name && self.call.is_none_or(|failing| failing == call)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::context::{self, Context, DEFAULT_STREAM, MAX_DEVICES};
 use crate::ffi::Handle;
 use crate::graph::{self, Graph};
 use crate::lock;
-use crate::operation::{GraphPlace, Operation, Place};
+use crate::operation::{GraphIds, Operation, Target};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,8 +58,8 @@ impl StreamHandle {
 }
 
 impl Stream {
-    pub(crate) fn place(&self) -> Place {
-        Place { device: self.device, context: self.device + 1, stream: self.id }
+    pub(crate) fn target(&self) -> Target {
+        Target { device: self.device, context: self.device + 1, stream: self.id }
     }
 
     pub(crate) fn context(&self) -> Handle<Context> {
@@ -89,7 +89,7 @@ impl Stream {
         if let Some(graph) = self.captures() {
             graph::add_node(graph, *operation, self.context());
         } else {
-            operation.run(self.place(), GraphPlace::default(), correlation);
+            operation.run(self.target(), GraphIds::default(), correlation);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::{self, Api, CallArguments};
 use crate::callback::{SynchronizeData, domain, notify};
-use crate::operation::Place;
+use crate::operation::Target;
 use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
@@ -38,7 +38,7 @@ impl Wait {
     }
 
     /// Synchronises: advances the clock until the device has finished.
-    pub(crate) fn run(self, at: Place, stream: usize, arguments: CallArguments) -> i32 {
+    pub(crate) fn run(self, target: Target, stream: usize, arguments: CallArguments) -> i32 {
         api::call(self.api(), arguments, |correlation| {
             let start = clock::now();
             let (kind_of_wait, event) = match self {
@@ -47,15 +47,15 @@ impl Wait {
                     (1, id)
                 }
                 Self::StreamForEvent { id, until } => {
-                    output().wait_until(at.device, at.stream, until);
+                    output().wait_until(target.device, target.stream, until);
                     (2, id)
                 }
                 Self::Stream => {
-                    clock::advance_to(output().free_at(at.device, at.stream));
+                    clock::advance_to(output().free_at(target.device, target.stream));
                     (3, 0)
                 }
                 Self::Context => {
-                    clock::advance_to(output().device_free_at(at.device));
+                    clock::advance_to(output().device_free_at(target.device));
                     (4, 0)
                 }
             };
@@ -70,8 +70,8 @@ impl Wait {
                     start,
                     end: clock::now(),
                     correlation,
-                    context: at.context,
-                    stream: if kind_of_wait == 4 { NO_STREAM } else { at.stream },
+                    context: target.context,
+                    stream: if kind_of_wait == 4 { NO_STREAM } else { target.stream },
                     event,
                     ..SynchronizationRecord::default()
                 };

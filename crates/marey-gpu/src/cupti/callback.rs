@@ -234,7 +234,7 @@ pub(super) unsafe extern "C" fn callback(
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 unsafe fn record<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
     // SAFETY: guaranteed by the caller. The fields that we read exist in every version.
-    unsafe { Record::at(data.cast(), bytes, 0) }
+    unsafe { Record::from_address(data.cast(), bytes, 0) }
 }
 
 /// Handles entry or exit of a driver call.

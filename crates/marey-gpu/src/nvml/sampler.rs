@@ -122,7 +122,7 @@ impl Sampled {
         let mut sampled = Self {
             number,
             uuid,
-            gpm: Gpm::of(&device),
+            gpm: Gpm::of_device(&device),
             device,
             queries: QUERIES.iter().collect(),
             links: None,

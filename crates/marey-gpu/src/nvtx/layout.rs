@@ -39,7 +39,7 @@ pub(super) struct Slots {
 impl Slots {
     /// # Safety
     /// The table is NVTX's.
-    pub(super) unsafe fn of(export: &ExportTable, module: c_int) -> Option<Self> {
+    pub(super) unsafe fn of_module(export: &ExportTable, module: c_int) -> Option<Self> {
         let slots_of_module =
             export.slots_of_module.filter(|_| export.bytes >= size_of_val(export))?;
         let (mut first, mut count) = (std::ptr::null_mut(), 0);

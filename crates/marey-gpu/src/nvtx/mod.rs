@@ -41,7 +41,7 @@ pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
     };
     for (module, functions) in [(CORE, calls::CORE), (CORE2, calls::CORE2)] {
         // SAFETY: the table is NVTX's.
-        let Some(slots) = (unsafe { Slots::of(export, module) }) else { return 0 };
+        let Some(slots) = (unsafe { Slots::of_module(export, module) }) else { return 0 };
         for &(slot, function) in functions {
             // SAFETY: the lists pair each slot with a function of its type.
             unsafe { slots.set(slot, function) };

@@ -6,7 +6,7 @@ use super::{code, start};
 use crate::api::CallArguments;
 use crate::context::{self, Context};
 use crate::ffi::{Handle, Out, exports};
-use crate::operation::Place;
+use crate::operation::Target;
 use crate::wait::Wait;
 
 fn primary(device: i32) -> Option<&'static Context> {
@@ -78,7 +78,7 @@ exports! {
 
     fn cuCtxSynchronize() {
         let context = context::current_or_first();
-        let at = Place { device: context.device, context: context.id, stream: 0 };
-        Wait::Context.run(at, 0, CallArguments::context(Handle::to(context)))
+        let target = Target { device: context.device, context: context.id, stream: 0 };
+        Wait::Context.run(target, 0, CallArguments::context(Handle::to(context)))
     }
 }

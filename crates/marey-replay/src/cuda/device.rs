@@ -82,7 +82,7 @@ exports! {
             return INVALID;
         };
         let bytes = device.name.bytes().take(room).chain([0]);
-        bytes.enumerate().for_each(|(at, byte)| name.set_at(at, byte.cast_signed()));
+        bytes.enumerate().for_each(|(index, byte)| name.set_at(index, byte.cast_signed()));
         0
     }
 

@@ -24,8 +24,8 @@ fn instantiate(executable: &Out<Handle<Executable>>, graph: Handle<Graph>) -> i3
     if graph.get().is_none() {
         return INVALID;
     }
-    let about = CallArguments::context(Handle::to(context::current_or_first()));
-    executable.set(graph::instantiate(graph, about))
+    let arguments = CallArguments::context(Handle::to(context::current_or_first()));
+    executable.set(graph::instantiate(graph, arguments))
 }
 
 exports! {
@@ -87,15 +87,16 @@ exports! {
     }
 
     fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
-        let held = stream.get();
-        graph::launch(executable, held.place(), stream.address(), CallArguments::context(held.context()))
+        let launching = stream.get();
+        graph::launch(executable, launching.target(), stream.address(), CallArguments::context(launching.context()))
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {
-        let (Some(graph), Some(room)) = (graph.get(), count.get()) else { return INVALID };
-        let held = lock(&graph.nodes);
-        held.iter().take(room).enumerate().for_each(|(at, node)| nodes.set_at(at, *node));
-        count.set(held.len())
+        let (Some(graph), Some(capacity)) = (graph.get(), count.get()) else { return INVALID };
+        let graph_nodes = lock(&graph.nodes);
+        let written = graph_nodes.iter().take(capacity).enumerate();
+        written.for_each(|(index, node)| nodes.set_at(index, *node));
+        count.set(graph_nodes.len())
     }
 
     fn cuGraphDestroy(graph: Handle<Graph>) {

@@ -30,8 +30,8 @@ pub(super) struct Function {
 impl Function {
     fn named(name: &str, module: Handle<Module>) -> Self {
         let script = settings::script();
-        let known = script.settings.kernels.iter().find(|(known, _, _)| known == name);
-        let (kernel, nanos) = known.map_or_else(
+        let scripted = script.settings.kernels.iter().find(|(kernel, _, _)| kernel == name);
+        let (kernel, nanos) = scripted.map_or_else(
             || (Kernel::named(Name::copied(name)), DEFAULT_NANOS),
             |(_, kernel, nanos)| (*kernel, *nanos),
         );

@@ -33,7 +33,7 @@ exports! {
 
     fn cuStreamSynchronize(stream: StreamHandle) {
         let held = stream.get();
-        Wait::Stream.run(held.place(), stream.address(), CallArguments::context(held.context()))
+        Wait::Stream.run(held.target(), stream.address(), CallArguments::context(held.context()))
     }
 
     /// Always finished, because nothing runs.

@@ -58,10 +58,12 @@ fn next_record(buffer: *const u8, valid: usize, record: &Out<*const u8>) -> i32 
     let version = settings::version();
     let mut offset = 0;
     if !last.is_null() {
-        let Some(at) = (last as usize).checked_sub(buffer as usize) else { return INVALID };
-        let Some(last) = bytes.get(at..) else { return INVALID };
+        let Some(last_offset) = (last as usize).checked_sub(buffer as usize) else {
+            return INVALID;
+        };
+        let Some(last) = bytes.get(last_offset..) else { return INVALID };
         let Some(size) = version.size_of(kind_of(last)) else { return code::INVALID_KIND };
-        offset = at + size;
+        offset = last_offset + size;
     }
     let Some(next) = bytes.get(offset..).filter(|rest| !rest.is_empty()) else {
         return code::MAX_LIMIT_REACHED;

@@ -64,8 +64,8 @@ fn subscribe_shared(
 fn write_holder(parameters: &Parameters, name: &str) {
     let Some(most) = parameters.holder_size.checked_sub(1) else { return };
     let bytes = name.bytes().take(most).chain([0]);
-    for (at, byte) in bytes.enumerate() {
-        parameters.holder.set_at(at, byte.cast_signed());
+    for (index, byte) in bytes.enumerate() {
+        parameters.holder.set_at(index, byte.cast_signed());
     }
 }
 

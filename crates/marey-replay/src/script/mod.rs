@@ -3,7 +3,7 @@
 mod line;
 mod parse;
 
-use crate::operation::{Operation, Place};
+use crate::operation::{Operation, Target};
 use crate::output::Order;
 use crate::settings::Settings;
 use crate::thread::External;
@@ -33,14 +33,14 @@ pub(crate) enum CallBy {
 pub(crate) enum Act {
     Run {
         operation: Operation,
-        at: Place,
+        target: Target,
         by: CallBy,
     },
     SynchronizeStream {
-        at: Place,
+        target: Target,
     },
     SynchronizeDevice {
-        at: Place,
+        target: Target,
     },
     Overhead {
         kind: u32,
@@ -67,19 +67,19 @@ pub(crate) enum Act {
     Capture {
         graph: String,
         operations: Vec<Operation>,
-        at: Place,
+        target: Target,
     },
     Instantiate {
         graph: String,
-        at: Place,
+        target: Target,
     },
     LaunchGraph {
         graph: String,
-        at: Place,
+        target: Target,
     },
     DestroyGraph {
         graph: String,
-        at: Place,
+        target: Target,
     },
     DropNext {
         records: u64,

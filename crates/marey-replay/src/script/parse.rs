@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::context::{DEFAULT_STREAM, MAX_DEVICES};
 use crate::device::Device;
 use crate::name::Name;
-use crate::operation::{Copy, Fate, Kernel, Operation, Place, Set, Work};
+use crate::operation::{Copy, Fate, Kernel, Operation, Set, Target, Work};
 use crate::output::Order;
 use crate::record::Version;
 use crate::settings::Settings;
@@ -89,12 +89,12 @@ impl Parser {
             "fail" => {
                 let function = line.required_word("the function")?;
                 let code = line.number("the code")?;
-                let at = match line.word().as_deref() {
+                let call = match line.word().as_deref() {
                     Some("at") => Some(line.number("the call")?),
                     None => None,
                     Some(word) => return Err(line.error(format!("{word:?} is not \"at\""))),
                 };
-                settings.failures.push(Failure { function, code, at });
+                settings.failures.push(Failure { function, code, call });
             }
             "call" => settings.call_nanos = line.number("the time of a call")?,
             "api" => {
@@ -119,15 +119,15 @@ impl Parser {
         let act = match verb.as_str() {
             "launch" | "copy" | "set" => {
                 let operation_kind = operation_kind(&verb, &mut line)?;
-                let (operation, at, by) = operation(&mut line, operation_kind)?;
-                Act::Run { operation, at, by }
+                let (operation, target, by) = operation(&mut line, operation_kind)?;
+                Act::Run { operation, target, by }
             }
             "synchronize" => {
-                let target = line.required_word("what to wait for")?;
-                let at = place(&mut line)?;
-                match target.as_str() {
-                    "stream" => Act::SynchronizeStream { at },
-                    "device" => Act::SynchronizeDevice { at },
+                let waited_for = line.required_word("what to wait for")?;
+                let target = target(&mut line)?;
+                match waited_for.as_str() {
+                    "stream" => Act::SynchronizeStream { target },
+                    "device" => Act::SynchronizeDevice { target },
                     _ => return Err(line.error("only a stream or a device is waited for")),
                 }
             }
@@ -144,12 +144,14 @@ impl Parser {
                 id: line.number("the id")?,
             }),
             "pop" => Act::PopExternal { kind: line.number("the kind of id")? },
-            "instantiate" => {
-                Act::Instantiate { graph: line.required_word("the graph")?, at: place(&mut line)? }
-            }
-            "destroy" => {
-                Act::DestroyGraph { graph: line.required_word("the graph")?, at: place(&mut line)? }
-            }
+            "instantiate" => Act::Instantiate {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
+            "destroy" => Act::DestroyGraph {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
             "tool" => Act::Tool {
                 subscribes: keyword(
                     &mut line,
@@ -157,9 +159,10 @@ impl Parser {
                     &[("subscribes", true), ("leaves", false)],
                 )?,
             },
-            "graph" => {
-                Act::LaunchGraph { graph: line.required_word("the graph")?, at: place(&mut line)? }
-            }
+            "graph" => Act::LaunchGraph {
+                graph: line.required_word("the graph")?,
+                target: target(&mut line)?,
+            },
             "drop" => Act::DropNext { records: line.number("the number of records")? },
             "order" => Act::Order(order(&mut line)?),
             "correlation" => Act::Correlation { next: line.number("the correlation id")? },
@@ -185,7 +188,7 @@ impl Parser {
             }
             "capture" => {
                 let graph = line.required_word("the graph")?;
-                let at = place(&mut line)?;
+                let target = target(&mut line)?;
                 let opening = line.clone();
                 let mut operations = Vec::new();
                 for act in self.acts(line)? {
@@ -194,7 +197,7 @@ impl Parser {
                     };
                     operations.push(operation);
                 }
-                Ok(Act::Capture { graph, operations, at })
+                Ok(Act::Capture { graph, operations, target })
             }
             _ => Err(line.error(format!("{verb:?} is not a block"))),
         }
@@ -238,7 +241,7 @@ fn clock(line: &mut Line) -> Result<Clock> {
             "start" if !is_real => start_nanos = line.number("the start")?,
             "offset" if is_real => offset_nanos = line.number("the offset")?,
             "drift" if is_real => drift_parts_per_million = line.number("the drift")?,
-            _ => return Err(line.error(format!("this clock has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown clock option {option:?}"))),
         }
     }
     Ok(if is_real {
@@ -260,7 +263,7 @@ fn device(line: &mut Line) -> Result<Device> {
             "memory" => device.memory_bytes = line.number(&option)?,
             "l2" => device.l2_bytes = line.number(&option)?,
             "uuid" => device.uuid = Some(line.number(&option)?),
-            _ => return Err(line.error(format!("a device has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown device option {option:?}"))),
         }
     }
     Ok(device)
@@ -284,12 +287,13 @@ fn operation_kind(verb: &str, line: &mut Line) -> Result<Work> {
 }
 
 /// Parses the options of an operation, up to the end of the line.
-fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Place, CallBy)> {
+fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Target, CallBy)> {
     let mut operation = Operation::new(operation_kind, DEFAULT_NANOS);
-    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
     let mut by = CallBy::Call;
     while let Some(option) = line.word() {
-        if place_option(&option, line, &mut at)? || work_option(&option, line, &mut operation.work)?
+        if target_option(&option, line, &mut target)?
+            || work_option(&option, line, &mut operation.work)?
         {
             continue;
         }
@@ -307,7 +311,7 @@ fn operation(line: &mut Line, operation_kind: Work) -> Result<(Operation, Place,
             _ => return Err(line.error(format!("unknown option {option:?}"))),
         }
     }
-    Ok((operation, with_context(at), by))
+    Ok((operation, with_context(target), by))
 }
 
 fn work_option(option: &str, line: &mut Line, operation_kind: &mut Work) -> Result<bool> {
@@ -335,29 +339,32 @@ fn memory(line: &mut Line) -> Result<u8> {
     keyword(line, "the memory", &kinds)
 }
 
-fn place_option(option: &str, line: &mut Line, at: &mut Place) -> Result<bool> {
+fn target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<bool> {
     match option {
-        "stream" => at.stream = line.number(option)?,
-        "device" => at.device = line.number(option)?,
-        "context" => at.context = line.number(option)?,
+        "stream" => target.stream = line.number(option)?,
+        "device" => target.device = line.number(option)?,
+        "context" => target.context = line.number(option)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn place(line: &mut Line) -> Result<Place> {
-    let mut at = Place { device: 0, context: 0, stream: DEFAULT_STREAM };
+fn target(line: &mut Line) -> Result<Target> {
+    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
     while let Some(option) = line.word() {
-        if !place_option(&option, line, &mut at)? {
-            return Err(line.error(format!("a place has no {option:?}")));
+        if !target_option(&option, line, &mut target)? {
+            return Err(line.error(format!("unknown option {option:?}")));
         }
     }
-    Ok(with_context(at))
+    Ok(with_context(target))
 }
 
 /// Completes a place with the device's context if none was given.
-const fn with_context(at: Place) -> Place {
-    Place { context: if at.context == 0 { at.device + 1 } else { at.context }, ..at }
+const fn with_context(target: Target) -> Target {
+    Target {
+        context: if target.context == 0 { target.device + 1 } else { target.context },
+        ..target
+    }
 }
 
 /// `CUpti_ActivityOverheadKind`.
@@ -393,7 +400,7 @@ fn mark(line: &mut Line) -> Result<Act> {
             "id" => id = line.number("the id")?,
             "start" => flags = 2,
             "end" => flags = 4,
-            _ => return Err(line.error(format!("a mark has no {option:?}"))),
+            _ => return Err(line.error(format!("unknown mark option {option:?}"))),
         }
     }
     Ok(Act::Mark { name, domain, id, flags })

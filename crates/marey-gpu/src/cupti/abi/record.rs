@@ -43,7 +43,7 @@ impl<'a> Record<'a> {
     /// `valid` bytes from `address` on are readable and unchanged during `'a`.
     #[inline]
     #[expect(unsafe_code, reason = "the library gives records by their address")]
-    pub const unsafe fn at(address: *const u8, valid: usize, api_version: u32) -> Self {
+    pub const unsafe fn from_address(address: *const u8, valid: usize, api_version: u32) -> Self {
         // SAFETY: guaranteed by the caller.
         Self::new(unsafe { std::slice::from_raw_parts(address, valid) }, api_version)
     }
