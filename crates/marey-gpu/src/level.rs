@@ -169,12 +169,12 @@ fn begin_during_driver_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
     let start = || session::start_during_driver_start(&request.hints, request.options());
-    let cupti_level = api::in_library(start).map(|library| cupti_level(library, ""));
-    let is_begun = cupti_level.is_some();
-    if let Some(cupti_level) = cupti_level {
-        *level = cupti_level;
+    let started = api::in_library(start).map(|library| cupti_level(library, ""));
+    let has_started = started.is_some();
+    if let Some(started) = started {
+        *level = started;
     }
-    is_begun
+    has_started
 }
 
 /// Appended to the note if launches may have preceded the start of recording.

@@ -161,7 +161,7 @@ impl LossCause {
                 "Launches that did not fit into their thread's buffer; their activities are counted under `unmatched_activities`."
             }
             Self::DeviceRecord => {
-                "Records of devices that the vendor's library dropped because a buffer was full, delivered incomplete, or delivered after the end of their phase."
+                "Records of devices that the vendor's library dropped because a buffer was full, delivered incomplete, or withheld beyond the end of their phase."
             }
             Self::CountersEnded => {
                 "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once."

@@ -17,7 +17,8 @@ pub(super) fn environment() -> String {
         &table(["Variable", "Default", "Effect"], &variables),
     ) + &format!(
         "\nThe rank of a process in a distributed job is the value of the first of these variables\n\
-         that contains a number: {rank}. It becomes part of the names of the process's files.\n"
+         that contains a number: {rank}.\n\
+         It becomes part of the names of the process's files.\n"
     )
 }
 

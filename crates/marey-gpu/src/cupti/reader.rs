@@ -93,8 +93,8 @@ pub(super) fn read_all() {
             }
         }
         for buffer in full {
-            // Other threads can access the sums between two buffers. Their launches precede the
-            // batch.
+            // One batch per buffer, so that other threads can access the sums in between. The batch
+            // finds the launches of all activities, which precede their records.
             let mut batch = reader.decoder.batch();
             let (records, bytes) = (&mut reader.records, bytes_of(&buffer));
             records.read_buffer(&subscription, bytes, &reader.clock, &mut batch);
