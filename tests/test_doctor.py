@@ -284,7 +284,7 @@ def test_a_named_libcupti_that_is_newer_than_the_driver_is_broken() -> None:
     assert (page.exit_code, page.level, libcupti["state"]) == (1, "host", "broken")
     assert libcupti["facts"]["refusal"] == "newer_than_driver"
     assert libcupti["mend"].startswith("unset MAREY_CUPTI_LIB")
-    assert "it is for CUDA 13, and the driver for 12" in page.conclusion
+    assert "it requires CUDA 13, but the driver supports CUDA 12" in page.conclusion
 
 
 def test_one_that_is_newer_than_the_driver_is_passed_over_for_one_that_is_not() -> None:
@@ -503,7 +503,7 @@ def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None
     assert sections[-1] == lines[-1]
     assert lines[-1].startswith('Only the host side, and with hook="triton" launches of Triton')
     (broken,) = [at for at, line in enumerate(lines) if line.startswith("  broken  ")]
-    assert "gave 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
+    assert "returned 39 (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)" in lines[broken]
     assert lines[broken + 1].startswith("           -> end the other tool's session (")
     assert "\x1b" not in done.stdout
 

@@ -58,7 +58,7 @@ def test_where_cupti_cannot_begin_with_the_driver_it_begins_later_and_says_so() 
     assert recorded() == {"step/kernel": (1, 5)}
     assert note().startswith("CUPTI 130001")
     assert note().endswith(
-        "; it began after the driver, and what was launched before it is missing"
+        "; recording began after the driver was initialised, earlier launches are missing"
     )
 
 

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn initialize_nvtx(exports: Option<nvtx::GetExportTable>) 
 /// this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> i32 {
-    guarded((), marey_gpu::level::driver_starts);
+    guarded((), marey_gpu::level::on_driver_start);
     1
 }
 

@@ -265,7 +265,7 @@ const BATCH_BYTES: usize = 8 << 20;
 fn shift_timestamps(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {
     if nanos != 0 {
         for (column, array) in table.columns.iter().zip(&mut columns) {
-            if column.is_moment() {
+            if column.is_timestamp() {
                 let moved = array.as_primitive::<Int64Type>();
                 *array = Arc::new(moved.unary::<_, Int64Type>(|at| at.saturating_add(nanos)));
             }

@@ -37,19 +37,14 @@ fn show_and_describe_query_the_information_schema() {
     let run = TestRun::new();
     let tables = run.rows("SHOW TABLES");
     assert!(
-        tables
-            .iter()
-            .any(|row| row.starts_with("main | spans | VIEW | Everything that was entered")),
+        tables.iter().any(|row| row.starts_with("main | spans | VIEW | Intervals on host threads")),
         "{tables:?}"
     );
     assert!(tables.iter().any(|row| row.starts_with("raw | spans | BASE TABLE | ")), "{tables:?}");
     assert_eq!(run.rows("DESCRIBE strings"), run.rows("SHOW COLUMNS FROM strings"));
     assert_eq!(
         run.rows("DESCRIBE raw.strings"),
-        [
-            "id | UINTEGER | false | Number of the text; the first is 0.",
-            "text | VARCHAR | false | The text.",
-        ]
+        ["id | UINTEGER | false | Id of the text, from 0.", "text | VARCHAR | false | The text."]
     );
     assert_eq!(run.rows("DESCRIBE spans").len(), view::SPANS.columns.len());
 }

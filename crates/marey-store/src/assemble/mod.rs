@@ -182,7 +182,7 @@ impl Assembler {
             return Ok(Args::default());
         }
         let Self { args, parts, .. } = self;
-        let text_id = new.with_text(|text| args.id(text, parts))?;
+        let text_id = new.with_template(|text| args.id(text, parts))?;
         Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new.numbers()) })
     }
 

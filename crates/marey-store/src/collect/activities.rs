@@ -87,7 +87,7 @@ impl Shapes {
         if args.is_empty() {
             return Args::default();
         }
-        let text = args.text_with_gaps();
+        let text = args.template();
         let number = *self.numbers.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             self.texts.len() as u32 - 1

@@ -252,7 +252,7 @@ fn every_command_that_takes_a_run_takes_a_file() {
     50.0 µs  50.0 µs      1  50.0 µs  50.0 µs                 ├─ aten::mm
                                                100 µs      1  └─ ncclDevKernel_AllReduce
     --- stderr ---
-    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file, or was not recorded; they have no context
+    warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file or was not recorded; they have no context
     ");
     let packed = transcript(&mut folder.marey("pack r0.json"));
     assert!(packed.contains("wrote `r0.marey.zip`, "), "{packed}");
@@ -288,7 +288,7 @@ fn a_recorded_run_can_be_viewed() {
     6.00 ms  3.00 ms      3  2.02 ms  2.98 ms     └─ step
     3.00 ms  3.00 ms      3  1.01 ms  1.49 ms        └─ forward
     --- stderr ---
-    warning: 7 trace buffer full: Scopes and metric values that are in no trace because their thread's buffer was full
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     overhead: 1.86 µs recording 31 events (120 ns a scope), 45.0 µs writing, 0.09 % of 50.0 ms
     ");
     let listed = transcript(&mut folder.marey("view --list train.marey"));

@@ -80,7 +80,7 @@ fn tree_lines_continue_below_the_depth_limit() {
 
     --- stderr ---
     nodes hidden by --depth: 2
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     "#);
     assert_eq!(stdout(&view("-m calls -d 0 train.hatchet")), "\n");
     assert_eq!(stdout(&view("-m calls -d -1 train.hatchet")), "\n");

@@ -24,18 +24,18 @@ fn a_table_has_a_line_for_each_column() {
     assert_snapshot!(transcript(&mut marey("schema steps")), @r"
     exit code: 0
     --- stdout ---
-    steps: The training steps.
-      number          UINTEGER        Number of the step in its process; the first is 0.
-      start_nanos     BIGINT          When it began.
-      end_nanos       BIGINT          When it ended.
-      duration_nanos  BIGINT          How long it took.
-      path            VARCHAR         The names around it and its own, separated by `/`.
-      thread          VARCHAR         Name of its thread; may be empty.
-      pid             BIGINT          Id of its process in the system.
-      rank            BIGINT or null  Rank of its process in a distributed job.
-      process_id      UINTEGER        Its process, in processes.
-      thread_id       UINTEGER        Its thread, in threads.
-      context_id      UINTEGER        Its place in the calling-context tree, in contexts.
+    steps: Training steps.
+      number          UINTEGER        Step number in the process, from 0.
+      start_nanos     BIGINT          Start time.
+      end_nanos       BIGINT          End time.
+      duration_nanos  BIGINT          Duration.
+      path            VARCHAR         Path of names from the root, its own included, separated by `/`.
+      thread          VARCHAR         Thread name; may be empty.
+      pid             BIGINT          Process id in the operating system.
+      rank            BIGINT or null  Rank of the process in a distributed job.
+      process_id      UINTEGER        Process (`processes.id`).
+      thread_id       UINTEGER        Thread (`threads.id`).
+      context_id      UINTEGER        Context node (`contexts.id`).
     --- stderr ---
     ");
     let raw = transcript(&mut marey("schema raw.steps"));

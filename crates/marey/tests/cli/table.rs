@@ -18,7 +18,7 @@ fn a_profile_of_marey() {
     604 ms   604 ms    100  6.01 ms  6.40 ms  │     └─ blocks.0.mlp
     75.0 s   75.0 s      1   61.0 s   61.0 s  └─ evaluate "quick"
     --- stderr ---
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#);
 }
@@ -50,7 +50,7 @@ fn chosen_metrics_sorted_and_cut() {
     75.0 s          1.250  [8, 128]  valid  └─ evaluate "quick"
     --- stderr ---
     nodes hidden by --threshold: 4
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#
     );
@@ -90,7 +90,7 @@ fn root_is_the_first_level() {
         1     1  └─ evaluate "quick"
     --- stderr ---
     nodes hidden by --depth: 3
-    warning: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     "#);
 }
@@ -227,7 +227,7 @@ fn losses_of_several_files_have_the_file_name() {
           1.00 µs               1                                                                   ROOT
     --- stderr ---
     nodes hidden by --depth: 7
-    warning: `train.hatchet`: 3 unmatched exits: Exits for a scope that was not open on its thread; they change nothing
+    warning: `train.hatchet`: 3 unmatched exits: Exits from a scope that was not open on its thread; they are ignored
     `train.hatchet`: overhead: 8.06 ms recording 40,302 events (200 ns a scope), 1.20 ms writing, 0.01 % of 78.0 s
     ");
 }

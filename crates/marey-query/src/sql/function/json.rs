@@ -182,7 +182,7 @@ mod tests {
                 args.text(&format!("text {key}"), text);
             }
             let mut object = String::new();
-            fill(&args.text_with_gaps(), args.numbers(), &mut object);
+            fill(&args.template(), args.numbers(), &mut object);
             for (key, (number, text)) in &members {
                 let found = value(&object, &format!("number {key}"));
                 prop_assert_eq!(found, Some(number.to_string().into()));
