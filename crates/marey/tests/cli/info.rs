@@ -86,8 +86,8 @@ fn losses_are_warnings() {
     let (_, said) = shown.split_once("--- stderr ---\n").unwrap();
     assert_snapshot!(said, @r"
     warning: 1 of 1 processes did not end properly
-     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
-     warning: could not read 5 B at the ends of spools
+    warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
+    warning: could not read 5 B at the ends of spools
     ");
 }
 

@@ -532,5 +532,5 @@ fn a_file_of_another_format_is_an_error() {
     std::fs::write(&path, "something else, long enough").unwrap();
     let error = Playback::new(&path, 0, Extent { bytes: 26, threads: 0 }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
-    assert!(error.to_string().contains("no spool"), "{error}");
+    assert!(error.to_string().contains("not a spool"), "{error}");
 }
