@@ -35,6 +35,9 @@ PYTHON_CODE := python tests examples bench .ci setup.py
 stamp = @mkdir -p $(STAMPS) && touch $@
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
+# The thirty longest times in the log $(1), of whose lines the script $(2) prints `SECONDS s  TEST`.
+slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
+    else echo "  no log: run make test-rust and make test-python first"; fi
 # Of what pip prints, the lines of Cargo, as they come; all of it where something failed.
 progress = 2>&1 | tee $(STAMPS)/wheel.log \
     | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
@@ -80,6 +83,11 @@ test-wheel: $(STAMPS)/every-python ## Test the wheel on every CPython from 3.10 
 .PHONY: test-budget
 test-budget: $(STAMPS)/budget ## Count the instructions of the hot paths against their budget
 
+.PHONY: slow
+slow: ## List the thirty slowest tests of the last run of each suite
+	@$(call slowest,pytest,s/^([0-9.]+)s (call|setup|teardown) +/\1 s  \2 /p)
+	@$(call slowest,cargo-test,s/^ +(PASS|FAIL) \[ *([0-9.]+)s\] +(\([ 0-9\/]+\) )?/\2 s  /p)
+
 .PHONY: bench
 bench: install ## Measure the peers and marey in turn
 	$(PY) bench/run.py
@@ -101,7 +109,7 @@ gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU 
 
 .PHONY: upstream
 upstream: install ## Run Proton's own tests on marey: PROTON_TESTS=triton/third_party/proton/test
-	$(PY) tests/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
+	$(PY) tests/recording/upstream_proton.py $(or $(PROTON_TESTS),$(error PROTON_TESTS names no folder))
 
 .PHONY: fuzz
 fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
@@ -187,7 +195,7 @@ $(STAMPS)/loom: $(RUST)
 
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
 	$(install-wheel)
-	$(PY) -m pytest $(call log,pytest)
+	$(PY) -m pytest --durations=30 --durations-min=0 $(call log,pytest)
 	$(stamp)
 
 $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)

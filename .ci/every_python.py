@@ -16,20 +16,20 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 # The files whose tests need no peer but these, or skip what does.
 NEEDS = ("pytest", "greenlet")
 FILES = (
-    "api",
-    "async",
-    "c",
-    "children",
-    "context_launch",
-    "context_python",
-    "files",
-    "live",
-    "metrics",
-    "run",
-    "run_collect",
-    "run_sql",
-    "scope",
-    "trace",
+    "cli/test_run.py",
+    "python/test_api.py",
+    "python/test_async.py",
+    "python/test_context_launch.py",
+    "python/test_context_python.py",
+    "python/test_metrics.py",
+    "python/test_scope.py",
+    "query/test_sql.py",
+    "recording/test_c.py",
+    "recording/test_children.py",
+    "recording/test_collect.py",
+    "recording/test_files.py",
+    "recording/test_live.py",
+    "traces/test_trace.py",
 )
 
 
@@ -70,7 +70,7 @@ def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
     pip = [str(inside), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
     subprocess.run([*pip, *NEEDS], check=True)
-    files = [str(TESTS / f"test_{name}.py") for name in FILES]
+    files = [str(TESTS / name) for name in FILES]
     pytest = [str(inside), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
     subprocess.run(pytest, cwd=TESTS.parent, check=True)
     run_and_view(inside.with_name("marey"), folder)

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from native import LIBRARY, PACKAGE, build
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import replay
 
-TESTS = Path(replay.__file__).parent
+SUPPORT = Path(replay.__file__).parent
 BUDGETS = Path(__file__).with_name("instructions.json")
 ABOUT = (
     "Instructions of one item, and the most that a change may make of them. After a change that is "
@@ -116,7 +116,7 @@ def measure(folder: Path) -> dict[str, float]:
 
     def launch(data: str) -> float:
         def run(count: int) -> int:
-            folders = [str(PACKAGE.parent), str(TESTS)]
+            folders = [str(PACKAGE.parent), str(SUPPORT)]
             script = LAUNCHES.format(folders=folders, data=data, count=count)
             command = [sys.executable, "-I", "-c", script]
             profile = callgrind(folder, command, "", "replay_launch", variables)

@@ -25,7 +25,7 @@ fn verdicts() -> Vec<Verdict> {
         .into()
 }
 
-/// `tests/test_junit.py` reads it with a parser of XML.
+/// `tests/analysis/test_junit.py` reads it with a parser of XML.
 #[test]
 fn ci_servers_get_a_document() {
     let (before, after) = runs();

@@ -1,4 +1,4 @@
-//! `marey query` without its prompt, of which `tests/test_query_prompt.py` has the tests.
+//! `marey query` without its prompt, of which `tests/query/test_prompt.py` has the tests.
 
 use std::fs;
 use std::fs::File;

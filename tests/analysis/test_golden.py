@@ -1,0 +1,46 @@
+"""Trace in, query, table out: what each view of the analyses says of a recorded trace.
+
+A file of `golden/` has the name of the trace, the query, and the table. `MAREY_UPDATE_GOLDEN=1`
+writes the tables anew; whether they are right, the tests beside this one say. No recorded trace
+has what `step_memory` needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import marey
+import pytest
+from analyses import opened, real
+from paths import TESTS
+
+FOLDER = TESTS / "golden"
+FILES = sorted(FOLDER.glob("*.golden"))
+# Views that say something of a trace, rather than show what is in it.
+FIRST = "step_summary"
+
+
+@functools.cache
+def run_of(trace: str) -> marey.run.Run:
+    return opened(real(trace))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_golden(path: Path) -> None:
+    head, _, expected = path.read_text().partition("\n----\n")
+    trace, _, query = head.partition("\n")
+    table = run_of(trace.removeprefix("trace: ")).sql(query)._answer.text(1_000)
+    if os.environ.get("MAREY_UPDATE_GOLDEN"):
+        path.write_text(f"{head}\n----\n{table}")
+    assert table == expected
+
+
+def test_every_analysis_has_one() -> None:
+    views = run_of("a100-nccl").tables
+    analyses = views[views.index(FIRST) :]
+    asked = {path.stem for path in FILES}
+    stored = {"strings", "contexts", "args", "processes", "threads", "sessions", "phases"}
+    stored |= {"metrics", "rollups", "losses"}
+    assert asked == set(analyses) - stored

@@ -1,0 +1,206 @@
+"""What the tests of the analyses share: real traces, made ones, and what HTA says of both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import marey
+import pytest
+from paths import DATA, FORMATS_DATA, ROOT
+
+# HTA rounds to whole microseconds unless it is told not to.
+os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+
+Event = dict[str, Any]
+Row = dict[str, Any]
+
+FOLDERS = (
+    DATA / "kineto",
+    FORMATS_DATA / "trace_event",
+)
+
+
+def real(name: str) -> Path:
+    """A trace that somebody recorded."""
+    paths = [folder / f"{name}.json.gz" for folder in FOLDERS]
+    return next(path for path in paths if path.exists())
+
+
+def opened(path: Path) -> marey.run.Run:
+    """A run, with or without losses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return marey.open(path)
+
+
+def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
+    """The rows of a view, or of a query over it, by column."""
+    answer = run.sql(query.format(view))
+    names = list(answer.columns)
+    return [dict(zip(names, row, strict=True)) for row in answer.rows()]
+
+
+def query_file(name: str) -> str:
+    """A query that a comparison asks."""
+    return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
+
+
+def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
+    """The columns are those that are declared, in that order; null only where that may be."""
+    declared = run.sql(
+        "SELECT column_name, is_nullable FROM information_schema.columns "
+        f"WHERE table_schema = 'main' AND table_name = '{view}' ORDER BY ordinal_position"
+    ).rows()
+    assert declared
+    assert answer
+    for row in answer:
+        assert list(row) == [name for name, _ in declared]
+        assert [name for name, nullable in declared if not nullable and row[name] is None] == []
+
+
+def pick(row: Row, like: Row) -> Row:
+    """Of a row, the columns that another has."""
+    return {column: row[column] for column in like}
+
+
+def write(path: Path, events: list[Event], rank: int | None = None, ranks: int = 1) -> Path:
+    """A trace with these events, in microseconds since 1970."""
+    trace: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": events}
+    if rank is not None:
+        trace["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": ranks}
+    path.write_text(json.dumps(trace))
+    return path
+
+
+def made(folder: Path, *traces: list[Event]) -> marey.run.Run:
+    """A run of traces with these events, one a rank if there are several."""
+    if len(traces) == 1:
+        return opened(write(folder / "trace.json", traces[0]))
+    paths = [
+        write(folder / f"rank{rank}.json", events, rank, len(traces))
+        for rank, events in enumerate(traces)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        marey.import_files(paths, folder / "job.marey")
+    return opened(folder / "job.marey")
+
+
+def hta(*paths: Path) -> Any:
+    """HTA's analysis of a trace, or of one a rank; the last step counts, too."""
+    analysis = pytest.importorskip("hta.trace_analysis")
+    logging.disable(logging.CRITICAL)
+    files = {rank: str(path) for rank, path in enumerate(paths)}
+    with contextlib.redirect_stdout(None):
+        return analysis.TraceAnalysis(
+            trace_files=files, trace_dir=str(paths[0].parent), include_last_profiler_step=True
+        )
+
+
+def on_gpu(
+    name: str,
+    start: float,
+    duration: float,
+    *,
+    category: str = "kernel",
+    device: int = 0,
+    stream: int = 7,
+    correlation: int | None = None,
+    **more: Any,
+) -> Event:
+    """What a device did, in microseconds."""
+    args = {"device": device, "stream": stream, **more}
+    if correlation is not None:
+        args["correlation"] = correlation
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": device,
+        "tid": stream,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
+    """A kernel, `k5` say, that the call with that correlation launched."""
+    name = more.pop("name", f"k{number}")
+    return on_gpu(name, start, duration, correlation=number, **more)
+
+
+def allocated(
+    time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
+) -> Event:
+    """What an allocator says of an allocation, or of a release if the size is below 0."""
+    return {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 100,
+        "tid": 100,
+        "ts": time,
+        "args": {
+            "Device Type": kind,
+            "Device Id": device,
+            "Addr": 1,
+            "Bytes": size,
+            "Total Allocated": total,
+            "Total Reserved": 2 * total,
+            **more,
+        },
+    }
+
+
+def on_host(
+    name: str,
+    start: float,
+    duration: float,
+    *,
+    category: str = "cpu_op",
+    pid: int = 100,
+    tid: int = 100,
+    **args: Any,
+) -> Event:
+    """What a thread did, in microseconds."""
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+def launch(correlation: int, start: float, duration: float = 1, **more: Any) -> Event:
+    """The call that launched something on a device."""
+    name = more.pop("name", "cudaLaunchKernel")
+    return on_host(name, start, duration, category="cuda_runtime", correlation=correlation, **more)
+
+
+def step(number: int, start: float, duration: float, **more: Any) -> Event:
+    """A training step."""
+    name = f"ProfilerStep#{number}"
+    return on_host(name, start, duration, category="user_annotation", **more)
+
+
+def covered(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    """Length of [start, end) that intervals cover: the plain way, one after the other."""
+    total, reached = 0, start
+    for left, right in sorted(intervals):
+        left, right = max(left, reached), min(right, end)
+        if right > left:
+            total, reached = total + right - left, right
+    return total

@@ -1,0 +1,174 @@
+"""The double of NVIDIA's libraries: built, put where profilers look, and driven from Python.
+
+Tests make an environment for a program with `environment`; the program drives the `Double` in it,
+with `use_driver` before a profiler asks Triton what the device is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NAMES = ("libcupti.so", "libcuda.so.1")
+
+
+def library() -> Path | None:
+    """Path of the double: the environment's, else built here; none where there is no cargo."""
+    return _built("marey-replay", "MAREY_REPLAY_LIB")
+
+
+def nvml_library() -> Path | None:
+    """Path of the double of NVML, found in the same way."""
+    return _built("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
+
+
+@functools.cache
+def _built(package: str, variable: str) -> Path | None:
+    if path := os.environ.get(variable):
+        return Path(path).absolute()
+    if shutil.which("cargo") is None:
+        return None
+    command = ["cargo", "build", "--release", "--package", package]
+    built = subprocess.run(
+        [*command, "--message-format", "json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    paths = [
+        Path(path)
+        for message in messages
+        if message.get("target", {}).get("name") == package.replace("-", "_")
+        for path in message.get("filenames", [])
+    ]
+    return next(path for path in paths if path.suffix == ".so")
+
+
+def environment(folder: Path, script: str = "") -> dict[str, str]:
+    """Variables of a program that shall find the double, with this script in force."""
+    path = library()
+    if path is None:
+        import pytest
+
+        pytest.skip("there is no cargo to build the double, and MAREY_REPLAY_LIB names none")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        (folder / name).symlink_to(path)
+    (folder / "script").write_text(script)
+    here = str(folder.absolute())
+    return {
+        "LD_LIBRARY_PATH": here,
+        "TRITON_CUPTI_LIB_PATH": here,
+        "MAREY_CUPTI_LIB": here,
+        "MAREY_REPLAY": f"{here}/script",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])),
+        "TRITON_CACHE_DIR": f"{here}/cache",
+    }
+
+
+class Stats(ctypes.Structure):
+    """What the double has counted since its script was loaded."""
+
+    callbacks: int
+    written: int
+    dropped: int
+    buffers_requested: int
+    buffers_completed: int
+    next_correlation: int
+    now_nanos: int
+    buffers_dirty: int
+
+    _fields_ = (
+        ("callbacks", ctypes.c_uint64),
+        ("written", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
+        ("buffers_requested", ctypes.c_uint64),
+        ("buffers_completed", ctypes.c_uint64),
+        ("next_correlation", ctypes.c_uint64),
+        ("now_nanos", ctypes.c_uint64),
+        ("buffers_dirty", ctypes.c_uint64),
+    )
+
+
+class Double:
+    """The double that this process has loaded or, under NVIDIA's name, can load."""
+
+    def __init__(self) -> None:
+        self._lib = ctypes.CDLL("libcuda.so.1")
+        launch: list[Any] = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64]
+        self._lib.replay_launch.argtypes = launch
+        self._lib.replay_launch_many.argtypes = [*launch, ctypes.c_uint64]
+        self._lib.replay_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self._lib.replay_error.restype = ctypes.c_char_p
+        self._lib.replay_name.restype = ctypes.c_void_p
+        self._lib.replay_calls.restype = ctypes.c_uint64
+
+    def load(self, script: str) -> None:
+        """Puts a script in force."""
+        text = script.encode()
+        if self._lib.replay_load(text, len(text)) != 0:
+            raise ValueError(self._lib.replay_error().decode())
+
+    def run(self) -> None:
+        """Plays the whole script on this thread."""
+        self._lib.replay_run()
+
+    def play(self, part: str) -> None:
+        """Plays one part of it."""
+        if self._lib.replay_play(part.encode()) != 0:
+            raise KeyError(part)
+
+    def name(self, kernel: str) -> int:
+        """Address of a name that stays."""
+        return int(self._lib.replay_name(kernel.encode()))
+
+    def launch(self, kernel: str, nanos: int, *, stream: int = 7, times: int = 1) -> None:
+        """Launches a kernel on device 0."""
+        self._lib.replay_launch_many(self.name(kernel), stream, nanos, times)
+
+    def flush(self, *, forced: bool = False) -> None:
+        self._lib.replay_flush(int(forced))
+
+    def stats(self) -> Stats:
+        stats = Stats()
+        self._lib.replay_stats(ctypes.byref(stats))
+        return stats
+
+    def calls(self, function: str) -> int:
+        """How often a function of libcupti or libcuda was called."""
+        return int(self._lib.replay_calls(function.encode()))
+
+
+class _Driver:
+    """What profilers ask Triton's driver for."""
+
+    def __init__(self, arch: int) -> None:
+        self._arch = arch
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self._arch, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+
+def use_driver(arch: int = 90) -> None:
+    """Makes Triton believe that a device is there, without its own driver's compiled half."""
+    import triton
+
+    triton.runtime.driver.set_active(_Driver(arch))
