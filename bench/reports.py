@@ -40,9 +40,9 @@ def analyses(recorded: Recorded, folder: Path, sizes: tuple[int, ...]) -> Iterat
     yield Analysis("a100-nccl", partial(report, lambda: A100), 0.3)
     for size in sizes:
         if size in BARS:
-            seconds, most_bytes = BARS[size]
+            seconds, max_bytes = BARS[size]
             run = partial(recorded.run, size * MILLION)
-            yield Analysis(f"{size} M spans", partial(report, run), seconds, most_bytes)
+            yield Analysis(f"{size} M spans", partial(report, run), seconds, max_bytes)
 
 
 def report(of: Callable[[], Path], out: Path) -> list[str | Path]:

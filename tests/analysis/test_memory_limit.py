@@ -55,7 +55,7 @@ def tables(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_does_not_fit_is_named_and_the_rest_stands(run: Path) -> None:
-    whole, most_bytes = analysed(run)
+    whole, max_bytes = analysed(run)
     assert [table["missing"] for table in whole["tables"]] == [None] * len(whole["tables"])
     small, bytes_ = analysed(run, "--memory-limit", f"{LIMIT_MIB}MiB")
     assert f"needs more than {LIMIT_MIB} MiB of memory" in tables(small)["critical_path"]["missing"]
@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_named_and_the_rest_stands(run: Path) -> None:
         assert tables(small)[name]["rows"] == tables(whole)[name]["rows"] != []
     # The path takes 140 MB; the rest is the program and what it reads.
     _, little_bytes = analysed(run, "--section", "devices")
-    assert bytes_ < little_bytes + (LIMIT_MIB << 20) < most_bytes
+    assert bytes_ < little_bytes + (LIMIT_MIB << 20) < max_bytes
 
 
 def test_the_limit_can_be_set_for_all_commands(run: Path) -> None:

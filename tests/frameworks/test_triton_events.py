@@ -63,7 +63,7 @@ def test_without_it_the_kernel_has_an_operator_of_its_own() -> None:
 
 def test_events_are_used_again() -> None:
     gpu = FakeGpu()
-    session = marey.start("x", hook=EventTimer(gpu, most_pairs=8))
+    session = marey.start("x", hook=EventTimer(gpu, max_pairs=8))
     for _ in range(10):
         for _ in range(8):
             launch(gpu, "kernel", 10)
@@ -76,7 +76,7 @@ def test_events_are_used_again() -> None:
 
 def test_launches_beyond_the_pairs_are_counted() -> None:
     gpu = FakeGpu()
-    session = marey.start("x", hook=EventTimer(gpu, most_pairs=8))
+    session = marey.start("x", hook=EventTimer(gpu, max_pairs=8))
     for _ in range(11):
         launch(gpu, "kernel", 10)
     root = recorded(session)

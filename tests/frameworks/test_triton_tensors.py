@@ -9,7 +9,7 @@ from typing import Any
 import marey
 import pytest
 from marey.triton.launch import LaunchHook
-from marey.triton.tensors import MOST_WAITING_BYTES, TensorMetrics
+from marey.triton.tensors import MAX_WAITING_BYTES, TensorMetrics
 from profiles import Node, find, metrics, recorded, tree
 from triton_gpu import FakeGpu, FakeTensor
 
@@ -141,7 +141,7 @@ def tree_of_trace(path: str) -> list[dict[str, Any]]:
 
 def test_values_beyond_the_limit_are_counted(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
-    half = [1] * (MOST_WAITING_BYTES // 16)
+    half = [1] * (MAX_WAITING_BYTES // 16)
     launch("first", tokens=FakeTensor(half, gpu))
     launch("second", tokens=FakeTensor(half, gpu))
     launch("lost", tokens=FakeTensor(1, gpu))

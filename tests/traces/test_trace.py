@@ -518,7 +518,8 @@ def test_marey_run() -> None:
     assert "marey: wrote program.chrome_trace\n" in done.stderr
     assert "ui.perfetto.dev" in done.stderr
     assert (
-        "marey: wrote program.marey\nmarey: ask it with: marey query program.marey\n" in done.stderr
+        "marey: wrote program.marey\nmarey: query it with: marey query program.marey\n"
+        in done.stderr
     )
     assert paths("program.chrome_trace") == ["a"]
     subprocess.run([*run, "-o", "out/named.chrome_trace", "program.py"], check=True)

@@ -1,4 +1,4 @@
-"""What the system lets this process see: counters of devices and processors, other processes."""
+"""Checks of access to counters of devices and processors, and to other processes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from ._check import Check
 
 SECTION = "Privileges"
 
-# Numbers of capabilities.
+# Numbers of Linux capabilities.
 _SYS_PTRACE = 19
 _SYS_ADMIN = 21
 _PERFMON = 38
 
 
 def checks(root: Path = Path("/proc")) -> list[Check]:
-    """A line for each; `root` is the system's folder of processes."""
-    held = _capabilities(_text(root / "self/status"))
-    return [_gpu_counters(root, held), _cpu_counters(root, held), _ptrace(root, held)]
+    """Returns the lines of all checks; `root` replaces `/proc` in tests."""
+    capabilities = _capabilities(_text(root / "self/status"))
+    return [
+        _gpu_counters(root, capabilities),
+        _cpu_counters(root, capabilities),
+        _ptrace(root, capabilities),
+    ]
 
 
 def _text(path: Path) -> str:
@@ -39,10 +43,10 @@ def _capabilities(status: str) -> frozenset[int]:
     return frozenset(number for number in range(64) if bits >> number & 1)
 
 
-def _gpu_counters(root: Path, held: frozenset[int]) -> Check:
+def _gpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     found = re.search(r"RmProfilingAdminOnly:\s*(\d)", _text(root / "driver/nvidia/params"))
     is_restricted = found[1] == "1" if found else None
-    has_capability = _SYS_ADMIN in held
+    has_capability = _SYS_ADMIN in capabilities
     facts = {"is_restricted": is_restricted, "has_sys_admin": has_capability}
     what = "counters inside NVIDIA's devices"
     if is_restricted is None:
@@ -61,9 +65,9 @@ _GPU_COUNTERS_MEND = (
 )
 
 
-def _cpu_counters(root: Path, held: frozenset[int]) -> Check:
+def _cpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     level = _number(root / "sys/kernel/perf_event_paranoid")
-    has_capability = bool(held & {_PERFMON, _SYS_ADMIN})
+    has_capability = bool(capabilities & {_PERFMON, _SYS_ADMIN})
     facts = {"perf_event_paranoid": level, "has_perfmon": has_capability}
     key, what = "cpu_counters", "counters of the processor (perf events)"
     if level is None:
@@ -76,9 +80,9 @@ def _cpu_counters(root: Path, held: frozenset[int]) -> Check:
     return Check(SECTION, key, "ok", text, facts=facts)
 
 
-def _ptrace(root: Path, held: frozenset[int]) -> Check:
+def _ptrace(root: Path, capabilities: frozenset[int]) -> Check:
     scope = _number(root / "sys/kernel/yama/ptrace_scope")
-    has_capability = _SYS_PTRACE in held
+    has_capability = _SYS_PTRACE in capabilities
     facts = {"ptrace_scope": scope, "has_sys_ptrace": has_capability}
     what = "running processes"
     if scope is None or scope == 0:
@@ -90,7 +94,7 @@ def _ptrace(root: Path, held: frozenset[int]) -> Check:
     text = f"{what} cannot be looked into, but children can: ptrace_scope is {scope}"
     if scope > 1:
         text = f"{what} cannot be looked into: ptrace_scope is {scope}"
-    # The last level stays until the machine starts anew.
+    # Level 3 cannot be lowered before a reboot.
     mend = "sudo sysctl kernel.yama.ptrace_scope=0" + (" after a reboot" if scope == 3 else "")
     mend += "; a container: --cap-add SYS_PTRACE" if scope < 3 else ""
     return Check(SECTION, "ptrace", "missing", text, mend, facts)

@@ -1,4 +1,4 @@
-"""Questions that are answered in a process of their own, because the answer may be a crash."""
+"""Questions that a child process answers, because the answer may be a crash."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import subprocess
 import sys
 from typing import Any
 
-# Isolated from the program's directory, but with the same packages. What libraries print is no
-# answer, and neither is what they do at the end.
+# Isolated from the program's directory, but with the same packages. Output of libraries goes to
+# stderr, and `os._exit` skips their exit handlers.
 _PROGRAM = """\
 import json, os, resource, sys
 answers = os.dup(1)
@@ -23,16 +23,16 @@ with open(answers, "w") as file:
 os._exit(0)
 """
 
-_PATIENCE_SECS = 120
-"""Drivers of many devices take tens of seconds to start."""
+_TIMEOUT_SECS = 120
+"""A driver with many devices takes tens of seconds to start."""
 
 
 class NoAnswer(Exception):
-    """The process ended without one; the text says how."""
+    """The process ended without an answer. The message has the cause."""
 
 
-class Asked:
-    """A question on its way. Several may be."""
+class Probe:
+    """A child process that answers a question. Several may run at the same time."""
 
     def __init__(self, question: str) -> None:
         paths = [os.path.abspath(path) for path in sys.path]
@@ -44,17 +44,17 @@ class Asked:
         )
 
     def answer(self) -> Any:
-        """Waits for the answer.
+        """Waits for the answer and returns it.
 
         Raises:
-            NoAnswer: There is none.
+            NoAnswer: The process crashed, failed or timed out.
         """
         try:
-            answer, errors = self._process.communicate(timeout=_PATIENCE_SECS)
+            answer, errors = self._process.communicate(timeout=_TIMEOUT_SECS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
-            raise NoAnswer(f"it did not answer in {_PATIENCE_SECS} seconds") from None
+            raise NoAnswer(f"it did not answer in {_TIMEOUT_SECS} seconds") from None
         code = self._process.returncode
         if code < 0:
             raise NoAnswer(f"it crashed with {_signal_name(-code)}")
