@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, kernel, made, opened, real
+from analyses import Event, kernel, open_run, recorded_trace, run_from
 from analyses import rows as view
 
 
@@ -51,7 +51,7 @@ def collective(
 def test_factors_are_those_of_nccl_tests(
     tmp_path: Path, name: str, given: int, got: int, size: int, factor: float | None
 ) -> None:
-    run = made(tmp_path, [collective(name, 0, 2, given, got)])
+    run = run_from(tmp_path, [collective(name, 0, 2, given, got)])
     (row,) = view(run, "collective_bandwidth")
     assert (row["name"], row["bytes"], row["bus_factor"]) == (name, size, factor)
     assert math.isclose(row["algorithm_bytes_per_second"], size / 2e-6)
@@ -67,7 +67,8 @@ def test_factors_are_those_of_nccl_tests(
 )
 def test_types_have_their_widths(tmp_path: Path, dtype: str, width: int) -> None:
     (row,) = view(
-        made(tmp_path, [collective("broadcast", 0, 1, 6, 6, dtype=dtype)]), "collective_bandwidth"
+        run_from(tmp_path, [collective("broadcast", 0, 1, 6, 6, dtype=dtype)]),
+        "collective_bandwidth",
     )
     assert (row["dtype"], row["bytes"]) == (dtype, 6 * width)
 
@@ -85,7 +86,7 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
         # Alone in its group: nothing to move.
         collective("allreduce", 60, 5, 7, 7, ranks=1, number=7),
     ]
-    found = {row["bytes"]: row for row in view(made(tmp_path, events), "collective_bandwidth")}
+    found = {row["bytes"]: row for row in view(run_from(tmp_path, events), "collective_bandwidth")}
     assert sorted(found) == [28, 1200, 2000, 4000]
     row = found[4000]
     assert (row["count"], row["total_nanos"]) == (2, 8000)
@@ -98,15 +99,15 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
 
 def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
     events = [[collective("allreduce", 0, time, 1000, 1000)] for time in (2, 4)]
-    found = view(made(tmp_path, *events), "collective_bandwidth")
+    found = view(run_from(tmp_path, *events), "collective_bandwidth")
     speeds = {row["rank"]: row["algorithm_bytes_per_second"] for row in found}
     assert sorted(speeds) == [0, 1]
     assert math.isclose(speeds[0], 2e9)
     assert math.isclose(speeds[1], 1e9)
 
 
-def test_a_real_one() -> None:
-    found = view(opened(real("a100-nccl")), "collective_bandwidth")
+def test_recorded_collectives_match_known_bandwidths() -> None:
+    found = view(open_run(recorded_trace("a100-nccl")), "collective_bandwidth")
     assert {row["name"] for row in found} == {"allreduce", "broadcast"}
     # Two ranks: what goes over the bus is the message itself.
     assert all(row["bus_factor"] == 1 for row in found)
@@ -114,5 +115,5 @@ def test_a_real_one() -> None:
     assert (row["bytes"], row["count"], row["total_nanos"]) == (31_502_336, 3, 11_081_355)
     assert math.isclose(row["bus_bytes_per_second"], 3 * 31_502_336 / 11_081_355e-9)
     # No sizes, and no devices.
-    assert view(opened(real("critical-path-alexnet")), "collective_bandwidth") == []
-    assert view(opened(real("cpu-only-gloo")), "collective_bandwidth") == []
+    assert view(open_run(recorded_trace("critical-path-alexnet")), "collective_bandwidth") == []
+    assert view(open_run(recorded_trace("cpu-only-gloo")), "collective_bandwidth") == []

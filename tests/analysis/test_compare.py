@@ -15,12 +15,12 @@ from analyses import (
     Row,
     kernel,
     launch,
-    made,
     on_gpu,
     on_host,
-    opened,
+    open_run,
     query_file,
-    real,
+    recorded_trace,
+    run_from,
     step,
     write,
 )
@@ -111,8 +111,10 @@ def labeled(path: Path, label: str) -> Any:
     ],
 )
 @pytest.mark.parametrize("device", ["CPU", "GPU"])
-def test_as_the_diff_of_hta(names: tuple[str, str], outside: dict[str, int], device: str) -> None:
-    paths = [real(name) for name in names]
+def test_differences_match_htas_trace_diff(
+    names: tuple[str, str], outside: dict[str, int], device: str
+) -> None:
+    paths = [recorded_trace(name) for name in names]
     diff = pytest.importorskip("hta.trace_diff")
     control, test = labeled(paths[0], "control"), labeled(paths[1], "test")
     asked = {
@@ -137,7 +139,7 @@ def test_as_the_diff_of_hta(names: tuple[str, str], outside: dict[str, int], dev
     }
 
     query = {"CPU": "operations", "GPU": "kernels"}[device]
-    runs = [opened(path) for path in paths]
+    runs = [open_run(path) for path in paths]
     steps = (len(control.iterations()), len(test.iterations()))
     sums = joined(answer(runs[0], query), answer(runs[1], query), steps)
     rounded = {name: tuple(round(value, 3) for value in row) for name, row in sums.items()}
@@ -157,8 +159,8 @@ def test_as_the_diff_of_hta(names: tuple[str, str], outside: dict[str, int], dev
         assert set(of_sign) == set().union(*(found[kind] for kind in kinds))
 
 
-def test_operations_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             on_host("warmup", 0, 50),  # before all steps
@@ -206,14 +208,14 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
 
 
 @pytest.mark.parametrize("category", ["user_annotation", "Operator"])
-def test_names_that_end_in_the_number_of_their_step_are_one(category: str, tmp_path: Path) -> None:
+def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> None:
     # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in
     # all steps, and so it is a name.
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()
-    made(before, trained(first=3, work=20, category=category))
-    made(after, trained(first=8, work=40, category=category))
+    run_from(before, trained(first=3, work=20, category=category))
+    run_from(after, trained(first=8, work=40, category=category))
     comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
     table = comparison.operations
     found = {}
@@ -230,8 +232,8 @@ def test_names_that_end_in_the_number_of_their_step_are_one(category: str, tmp_p
     assert 80_000 in steps
 
 
-def test_kernels_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             launch(1, 50),  # before all steps, though it runs in one
@@ -261,7 +263,7 @@ def test_kernels_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_mean_over_ranks(tmp_path: Path) -> None:
+def test_values_are_means_over_ranks(tmp_path: Path) -> None:
     # Rank 1 has two steps, rank 2 none: it does not count where others have some. A mean of means
     # over the ranks 0 and 1.
     traces = []
@@ -276,7 +278,7 @@ def test_mean_over_ranks(tmp_path: Path) -> None:
             events += [on_host("save", 50, 8, pid=pid), launch(2, 51, pid=pid)]
             events += [kernel(2, 60, 4)]
         traces.append(events)
-    run = made(tmp_path, *traces)
+    run = run_from(tmp_path, *traces)
     of_host = operations(run, "count", "total_nanos", "self_nanos")
     assert of_host["step/op"] == (0.75, 7500, 6750)
     assert of_host["step/save"] == (0.5, 4000, 3500)
@@ -284,7 +286,7 @@ def test_mean_over_ranks(tmp_path: Path) -> None:
     assert kernels(run, "count", "total_nanos") == {"k1": (0.75, 4500), "k2": (0.5, 2000)}
 
 
-def test_without_steps(tmp_path: Path) -> None:
+def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     # The whole recording, as if it were one step; the mean of both processes.
     traces = [
         [
@@ -297,7 +299,7 @@ def test_without_steps(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = made(tmp_path, *traces)
+    run = run_from(tmp_path, *traces)
     assert operations(run, "count", "total_nanos", "self_nanos") == {
         "op": (1, 10_000, 9000),
         "op/cudaLaunchKernel": (1, 1000, 1000),
@@ -310,19 +312,19 @@ def test_without_steps(tmp_path: Path) -> None:
     }
 
 
-def test_without_launches(tmp_path: Path) -> None:
+def test_without_launches_kernels_are_assigned_by_time(tmp_path: Path) -> None:
     # What ran while steps lasted: nothing else is known.
     events = [step(1, 100, 100), kernel(1, 150, 5), kernel(2, 250, 5)]
-    assert kernels(made(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
+    assert kernels(run_from(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
     # Of another rank more is known.
     known = [step(1, 100, 100, pid=200), launch(3, 150, pid=200)]
     known += [kernel(3, 160, 3), kernel(4, 170, 7)]
-    found = kernels(made(tmp_path, events, known), "count", "total_nanos")
+    found = kernels(run_from(tmp_path, events, known), "count", "total_nanos")
     assert found == {"k1": (0.5, 2500), "k3": (0.5, 1500)}
 
 
-def test_without_anything(tmp_path: Path) -> None:
-    assert answer(opened(real("cpu-only-gloo")), "kernels") == []
-    alone = opened(write(tmp_path / "alone.json", [kernel(1, 0, 5)]))
+def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
+    assert answer(open_run(recorded_trace("cpu-only-gloo")), "kernels") == []
+    alone = open_run(write(tmp_path / "alone.json", [kernel(1, 0, 5)]))
     assert answer(alone, "operations") == []
     assert kernels(alone, "count", "total_nanos") == {"k1": (1, 5000)}

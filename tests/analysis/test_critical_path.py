@@ -15,12 +15,12 @@ from analyses import (
     hta,
     kernel,
     launch,
-    made,
     on_gpu,
     on_host,
-    opened,
-    real,
+    open_run,
+    recorded_trace,
     rows,
+    run_from,
     step,
 )
 
@@ -59,7 +59,7 @@ Sums = dict[str, int]
 
 def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
     """Nanoseconds of HTA's path by bound, and from when to when it goes in the run's time."""
-    analysis = hta(real(name))
+    analysis = hta(recorded_trace(name))
     graph, is_done = analysis.critical_path_analysis(0, annotation, instance)
     assert is_done
     breakdown = graph.get_critical_path_breakdown()
@@ -69,7 +69,7 @@ def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
     events = analysis.t.get_trace(0)
     operators = events[events.cat == analysis.t.symbol_table.sym_index["cpu_op"]]
     query = "SELECT min(start_nanos) AS first FROM {} WHERE kind = 'operator'"
-    [first] = rows(opened(real(name)), "spans", query)
+    [first] = rows(open_run(recorded_trace(name)), "spans", query)
     zero = first["first"] - round(1000 * float(operators.ts.min()))
     start, end = (zero + round(1000 * float(node.ts)) for node in (nodes[0], nodes[-1]))
     return {bound: round(1000 * sums[bound]) for bound in sums if bound}, start, end
@@ -84,7 +84,7 @@ def segments(name: str, start: int, end: int) -> list[Row]:
             "start_nanos": max(row["start_nanos"], start),
             "end_nanos": min(row["end_nanos"], end),
         }
-        for row in rows(opened(real(name)), "critical_path", query)
+        for row in rows(open_run(recorded_trace(name)), "critical_path", query)
     ]
     return [row for row in found if row["start_nanos"] < row["end_nanos"]]
 
@@ -119,7 +119,7 @@ def hta_weighs(row: Row) -> bool:
 
 
 @pytest.mark.parametrize(("instance", "host_nanos"), [(0, 74_984_000), (1, 32_042_000)])
-def test_a_forward_pass_is_bound_by_what_hta_says(instance: int, host_nanos: int) -> None:
+def test_a_forward_pass_has_htas_bounds(instance: int, host_nanos: int) -> None:
     theirs, start, end = of_hta("critical-path-alexnet", FORWARD, instance)
     found = segments("critical-path-alexnet", start, end)
     ours = by_bound(found)
@@ -131,7 +131,7 @@ def test_a_forward_pass_is_bound_by_what_hta_says(instance: int, host_nanos: int
     assert nanos([row for row in found if hta_weighs(row)]) == theirs[CPU] == host_nanos
 
 
-def test_a_step_that_waits_for_events_is_bound_by_what_hta_says() -> None:
+def test_a_step_that_waits_for_events_has_htas_bounds() -> None:
     theirs, start, end = of_hta("cuda-event-sync", "ProfilerStep", 0)
     found = segments("cuda-event-sync", start, end)
     ours = by_bound(found)
@@ -146,11 +146,11 @@ def test_a_step_that_waits_for_events_is_bound_by_what_hta_says() -> None:
 
 
 @pytest.mark.parametrize("instance", [0, 1, 2])
-def test_a_step_that_the_host_is_late_in_is_as_hta_has_it(instance: int) -> None:
+def test_a_step_with_a_late_host_has_htas_path(instance: int) -> None:
     # The device is never waited for, so both have the host only. HTA stays on the thread of the
     # step: what the thread of autograd does meanwhile is in no row of it.
     theirs, start, end = of_hta("a100-nccl", "ProfilerStep", instance)
-    run = opened(real("a100-nccl"))
+    run = open_run(recorded_trace("a100-nccl"))
     [main] = {row["thread_id"] for row in rows(run, "steps")}
     found = segments("a100-nccl", start, end)
     assert set(by_bound(found)) == set(theirs) == {CPU}
@@ -164,8 +164,8 @@ def test_a_step_that_the_host_is_late_in_is_as_hta_has_it(instance: int) -> None
 
 
 @pytest.mark.parametrize("path", ALL_REAL, ids=lambda path: path.name.split(".")[0])
-def test_segments_add_up_to_the_step(path: Path) -> None:
-    run = opened(path)
+def test_segments_sum_to_the_step(path: Path) -> None:
+    run = open_run(path)
     found = rows(run, "critical_path")
     check_documented("critical_path", run, found)
     found.sort(key=lambda row: (row["process_id"], row["number"] or 0, row["start_nanos"]))
@@ -215,11 +215,11 @@ def copy(number: int, start: float, duration: float, name: str, **more: Any) -> 
     return on_gpu(name, start, duration, category="gpu_memcpy", correlation=number, **more)
 
 
-def test_a_thread_alone(tmp_path: Path) -> None:
+def test_a_path_on_one_thread(tmp_path: Path) -> None:
     events = [step(3, 100, 100), on_host("outer", 110, 50), on_host("inner", 120, 10)]
     # Another thread that is longer at it: the step is not its.
     events.append(on_host("else", 90, 120, tid=101))
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     assert walked(run) == [
         (100, 110, CPU, "step"),
         (110, 120, CPU, "outer"),
@@ -234,7 +234,7 @@ def test_a_thread_alone(tmp_path: Path) -> None:
     assert {(row["device"], row["stream"]) for row in found} == {(None, None)}
 
 
-def test_a_thread_that_loads_data(tmp_path: Path) -> None:
+def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     events = [
         step(0, 0, 100),
@@ -242,7 +242,7 @@ def test_a_thread_that_loads_data(tmp_path: Path) -> None:
         on_host("aten::stack", 30, 20),
         on_host("aten::add", 70, 10),
     ]
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         (0, 20, CPU, "step"),
         (20, 30, LOADING, loader),
         (30, 50, LOADING, "aten::stack"),
@@ -263,13 +263,13 @@ def test_a_thread_that_loads_data(tmp_path: Path) -> None:
     ],
     ids=["kernel", "collective", "copy", "fill"],
 )
-def test_a_call_that_waits_for_a_device(
+def test_a_synchronisation_leads_to_the_device(
     tmp_path: Path, activity: Event, bound: str, name: str | None
 ) -> None:
     name = name or activity["name"]
     events = [step(0, 0, 200), launch(5, 10, 10), activity]
     events.append(call("cudaDeviceSynchronize", 6, 30, 65))
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         # Until the device begins, though the call is back at 20: it is that which is late.
@@ -286,11 +286,11 @@ def test_a_call_that_waits_for_a_device(
     assert found[2]["path"] == "step"
 
 
-def test_a_call_that_has_nothing_to_wait_for(tmp_path: Path) -> None:
+def test_a_synchronisation_of_an_idle_device_stays_on_the_host(tmp_path: Path) -> None:
     # The kernel is done before the call begins.
     events = [step(0, 0, 200), launch(5, 10, 10), kernel(5, 25, 65)]
     events.append(call("cudaDeviceSynchronize", 6, 100, 10))
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         (10, 20, CPU, "cudaLaunchKernel"),
         (20, 100, CPU, "step"),
@@ -299,7 +299,7 @@ def test_a_call_that_has_nothing_to_wait_for(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kernel_that_was_launched_late(tmp_path: Path) -> None:
+def test_a_late_launch_leads_to_the_host(tmp_path: Path) -> None:
     events = [
         step(0, 0, 200),
         launch(1, 10, 5),
@@ -322,10 +322,10 @@ def test_a_kernel_that_was_launched_late(tmp_path: Path) -> None:
         (140, 143, SYNC, "cudaStreamSynchronize"),
         (143, 200, CPU, "step"),
     ]
-    assert walked(made(tmp_path, events)) == expected
+    assert walked(run_from(tmp_path, events)) == expected
     # Of all streams it is kernel 2 that ends last.
     events[-1] = call("cudaDeviceSynchronize", 9, 120, 23)
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         *expected[:2],
         (15, 25, LAUNCH, "k2"),
         (25, 142, COMPUTE, "k2"),
@@ -334,7 +334,7 @@ def test_a_kernel_that_was_launched_late(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kernel_that_waits_for_its_stream(tmp_path: Path) -> None:
+def test_a_queued_kernel_leads_to_the_one_before_it(tmp_path: Path) -> None:
     events = [
         step(0, 0, 200),
         launch(1, 10, 5),
@@ -343,7 +343,7 @@ def test_a_kernel_that_waits_for_its_stream(tmp_path: Path) -> None:
         kernel(2, 62, 40),
         call("cudaDeviceSynchronize", 9, 30, 75),
     ]
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 60, COMPUTE, "k1"),
@@ -354,7 +354,7 @@ def test_a_kernel_that_waits_for_its_stream(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
+def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     # Kernel 5 waits for kernel 1, not for kernel 4, which was launched later.
     events = [
         step(0, 0, 400),
@@ -377,7 +377,7 @@ def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
     wait = on_gpu("Stream Wait Event", 20, 0, category="cuda_sync", stream=20, **record)
     first: list[Part] = [(0, 10, CPU, "step"), (10, 20, LAUNCH, "k1"), (20, 100, COMPUTE, "k1")]
     last: list[Part] = [(200, 205, SYNC, "cudaDeviceSynchronize"), (205, 400, CPU, "step")]
-    assert walked(made(tmp_path, [*events, wait])) == [
+    assert walked(run_from(tmp_path, [*events, wait])) == [
         *first,
         (100, 125, BETWEEN, "k5"),
         (125, 200, COMPUTE, "k5"),
@@ -385,7 +385,7 @@ def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
     ]
     # Without the record, 25 us after kernel 1 are too many for it to be what was waited for: but
     # kernel 4 had the device.
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         *first,
         (100, 101, BETWEEN, "k4"),
         (101, 125, COMPUTE, "k4"),
@@ -394,7 +394,7 @@ def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
     ]
     # 10 us are not too many.
     soon = [*events[:8], kernel(5, 110, 90, stream=20), events[9]]
-    assert walked(made(tmp_path, soon)) == [
+    assert walked(run_from(tmp_path, soon)) == [
         *first,
         (100, 110, BETWEEN, "k5"),
         (110, 200, COMPUTE, "k5"),
@@ -402,7 +402,7 @@ def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
     ]
     # With nothing else on the device, nothing says why it was late.
     alone = [*events[:7], *events[8:]]
-    assert walked(made(tmp_path, alone)) == [
+    assert walked(run_from(tmp_path, alone)) == [
         (0, 10, CPU, "step"),
         (10, 15, CPU, "cudaLaunchKernel"),
         (15, 20, CPU, "cudaEventRecord"),
@@ -413,7 +413,7 @@ def test_a_kernel_that_waits_for_another_stream(tmp_path: Path) -> None:
     ]
 
 
-def test_a_call_that_waits_for_an_event(tmp_path: Path) -> None:
+def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
     events = [
         step(0, 0, 300),
         launch(1, 10, 5),
@@ -432,7 +432,7 @@ def test_a_call_that_waits_for_an_event(tmp_path: Path) -> None:
         "wait_on_cuda_event_id": 1,
     }
     wait = on_gpu("Event Sync", 40, 70, category="cuda_sync", stream=-1, **record)
-    assert walked(made(tmp_path, [*events, wait])) == [
+    assert walked(run_from(tmp_path, [*events, wait])) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 100, COMPUTE, "k1"),
@@ -440,7 +440,7 @@ def test_a_call_that_waits_for_an_event(tmp_path: Path) -> None:
         (110, 300, CPU, "step"),
     ]
     # Without the record it is what ended last before the call was back.
-    assert walked(made(tmp_path, events), "start_nanos >= 25000") == [
+    assert walked(run_from(tmp_path, events), "start_nanos >= 25000") == [
         (25, 30, LAUNCH, "k4"),
         (30, 105, COMPUTE, "k4"),
         (105, 110, SYNC, "cudaEventSynchronize"),
@@ -457,20 +457,20 @@ def test_a_call_that_waits_for_an_event(tmp_path: Path) -> None:
         ("hipMemcpyWithStream", "Pinned", True),
     ],
 )
-def test_a_call_that_waits_for_its_copy(
+def test_a_blocking_copy_leads_to_the_device(
     tmp_path: Path, name: str, memory: str, waits: bool
 ) -> None:
     copied = f"Memcpy HtoD ({memory} -> Device)"
     events = [step(0, 0, 200), call(name, 5, 10, 85), copy(5, 20, 70, copied)]
     waited: list[Part] = [(10, 20, LAUNCH, copied), (20, 90, MEMORY, copied), (90, 95, SYNC, name)]
-    assert walked(made(tmp_path, events)) == [
+    assert walked(run_from(tmp_path, events)) == [
         (0, 10, CPU, "step"),
         *(waited if waits else [(10, 95, CPU, name)]),
         (95, 200, CPU, "step"),
     ]
 
 
-def test_the_thread_that_goes_back(tmp_path: Path) -> None:
+def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
     # It works for the thread with the step; where neither is in a span, so does it.
     engine = "autograd::engine::evaluate_function: MulBackward0"
     events = [
@@ -483,7 +483,7 @@ def test_the_thread_that_goes_back(tmp_path: Path) -> None:
         # A thread that nobody is known to wait for.
         on_host("watch", 0, 100, tid=102),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         (10, 30, CPU, "forward"),
@@ -506,9 +506,9 @@ def test_the_thread_that_goes_back(tmp_path: Path) -> None:
 # Several, and nothing
 
 
-def test_it_is_grouped_and_sorted_as_asked() -> None:
+def test_the_view_can_be_grouped_and_sorted() -> None:
     # The path of a process is one row, of which many are made: its process is no key of those.
-    run = opened(real("a100-nccl"))
+    run = open_run(recorded_trace("a100-nccl"))
     query = "SELECT number, position FROM {} ORDER BY process_id, number DESC, position"
     found = [(row["number"], row["position"]) for row in rows(run, "critical_path", query)]
     assert found == sorted(found, key=lambda place: (-place[0], place[1]))
@@ -517,7 +517,7 @@ def test_it_is_grouped_and_sorted_as_asked() -> None:
     assert counts == [(number, [at for at, _ in found].count(number)) for number in (4, 5, 6)]
 
 
-def test_several_steps(tmp_path: Path) -> None:
+def test_steps_have_separate_paths(tmp_path: Path) -> None:
     # The device is behind. Its work is cut where steps end; what is between two is in none.
     events = [
         step(4, 0, 20),
@@ -528,7 +528,7 @@ def test_several_steps(tmp_path: Path) -> None:
         kernel(1, 4, 46),
         kernel(2, 50, 40),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     query = "SELECT number, position, start_nanos, end_nanos, bound, name FROM {} ORDER BY 1, 2"
     assert [tuple(row.values()) for row in rows(run, "critical_path", query)] == [
         (4, 0, 0, 1000, CPU, "step"),
@@ -538,7 +538,7 @@ def test_several_steps(tmp_path: Path) -> None:
     ]
 
 
-def test_two_ranks(tmp_path: Path) -> None:
+def test_ranks_have_separate_paths(tmp_path: Path) -> None:
     # They have the same numbers of steps, streams and correlations.
     traces = [
         [
@@ -549,7 +549,7 @@ def test_two_ranks(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = made(tmp_path, *traces)
+    run = run_from(tmp_path, *traces)
     found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
     check_documented("critical_path", run, found)
     parts = [
@@ -565,7 +565,7 @@ def test_two_ranks(tmp_path: Path) -> None:
     ]
 
 
-def test_without_steps(tmp_path: Path) -> None:
+def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     # All of the recording, on the thread that is longest in spans; it ends with the device.
     events = [
         on_host("other", 5, 20, tid=101),
@@ -573,7 +573,7 @@ def test_without_steps(tmp_path: Path) -> None:
         launch(1, 20, 5),
         kernel(1, 30, 40),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     assert walked(run) == [
         # The main thread has not begun, and nothing says who waited for the other.
         (5, 10, CPU, None),
@@ -584,8 +584,8 @@ def test_without_steps(tmp_path: Path) -> None:
     assert {row["number"] for row in rows(run, "critical_path")} == {None}
 
 
-def test_a_device_alone(tmp_path: Path) -> None:
-    run = made(tmp_path, [kernel(1, 10, 10), kernel(2, 25, 15)])
+def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [kernel(1, 10, 10), kernel(2, 25, 15)])
     assert walked(run) == [
         (10, 20, COMPUTE, "k1"),
         (20, 25, BETWEEN, "k2"),
@@ -603,5 +603,5 @@ def test_a_device_alone(tmp_path: Path) -> None:
     ],
     ids=["nothing", "a moment", "no time"],
 )
-def test_nothing(tmp_path: Path, events: list[Event]) -> None:
-    assert rows(made(tmp_path, events), "critical_path") == []
+def test_empty_runs_have_no_path(tmp_path: Path, events: list[Event]) -> None:
+    assert rows(run_from(tmp_path, events), "critical_path") == []

@@ -11,11 +11,11 @@ from analyses import (
     hta,
     kernel,
     launch,
-    made,
     on_host,
-    opened,
-    real,
+    open_run,
+    recorded_trace,
     rows,
+    run_from,
     write,
 )
 
@@ -54,18 +54,18 @@ def causes_of_hta(path: Path) -> Causes:
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_causes_are_as_hta_has_them(name: str) -> None:
-    run = opened(real(name))
+def test_causes_match_hta(name: str) -> None:
+    run = open_run(recorded_trace(name))
     check_documented("gpu_gaps", run, rows(run, "gpu_gaps"))
-    theirs = causes_of_hta(real(name))
+    theirs = causes_of_hta(recorded_trace(name))
     assert {cause for _, cause in theirs} >= {"host wait", "kernel wait"}
     # HTA's sums are of floats of microseconds.
     assert causes(run) == pytest.approx(theirs, rel=1e-9, abs=10)
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_the_span_of_the_host_is_the_innermost(name: str) -> None:
-    run = opened(real(name))
+def test_host_span_is_the_innermost_span(name: str) -> None:
+    run = open_run(recorded_trace(name))
     waits = rows(run, "gpu_gaps", "SELECT * FROM {} WHERE cause = 'host wait' ORDER BY start_nanos")
     spans = rows(run, "spans", "SELECT * FROM {} WHERE duration_nanos > 0")
     checked = 0
@@ -86,7 +86,7 @@ def test_the_span_of_the_host_is_the_innermost(name: str) -> None:
     assert checked > 20
 
 
-def test_gaps_by_hand(tmp_path: Path) -> None:
+def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
         on_host("first", 0, 5),
         on_host("step", 10, 400),
@@ -135,7 +135,7 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
         kernel(30, 20, 70, stream=9, name="Stream Sync", category="cuda_sync"),
         kernel(0, 0, 600, stream=9, name="note", category="gpu_user_annotation"),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     ours = rows(run, "gpu_gaps", "SELECT * FROM {} ORDER BY stream, start_nanos")
     check_documented("gpu_gaps", run, ours)
     zero = ours[0]["start_nanos"] - 100_000
@@ -166,7 +166,7 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
     assert launches == ["cudaLaunchKernel"] * 4 + [None] + ["cudaLaunchKernel"] * 3
 
 
-def test_hta_is_wrong_where_activities_overlap(tmp_path: Path) -> None:
+def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> None:
     # Kernel 2 ends inside kernel 1. HTA takes the one that began last for the one that ended last,
     # so it counts 15 - 100 = -85 of kernel wait and then 110 - 20 = 90 of host wait, though the
     # stream was idle for 10 us and the launch at 50 came well before it ran dry at 100.
@@ -179,12 +179,12 @@ def test_hta_is_wrong_where_activities_overlap(tmp_path: Path) -> None:
         kernel(3, 110, 5),
     ]
     path = write(tmp_path / "trace.json", events, rank=0)
-    assert causes(opened(path)) == {(7, "kernel wait"): 10_000}
+    assert causes(open_run(path)) == {(7, "kernel wait"): 10_000}
     assert causes_of_hta(path) == {(7, "kernel wait"): -85_000, (7, "host wait"): 90_000}
 
 
-def test_gaps_of_ranks_and_devices_do_not_mix(tmp_path: Path) -> None:
-    run = made(
+def test_gaps_of_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             launch(1, 0, 5),
@@ -201,12 +201,12 @@ def test_gaps_of_ranks_and_devices_do_not_mix(tmp_path: Path) -> None:
     ]
 
 
-def test_no_gaps() -> None:
-    assert rows(opened(real("cpu-only-gloo")), "gpu_gaps") == []
+def test_runs_without_devices_have_no_gaps() -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_gaps") == []
 
 
 def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
-    run = made(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
+    run = run_from(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
     query = "SELECT gap_nanos, cause, launch_name, host_span FROM {}"
     assert rows(run, "gpu_gaps", query) == [
         {"gap_nanos": 4_000, "cause": "kernel wait", "launch_name": None, "host_span": None}
@@ -215,7 +215,7 @@ def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
 
 def test_times_before_1970(tmp_path: Path) -> None:
     # Of a moment and a name one number is made for a running maximum; the sign must not matter.
-    run = made(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
+    run = run_from(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
     query = "SELECT previous_name, next_name, gap_nanos FROM {} ORDER BY start_nanos"
     assert [tuple(row.values()) for row in rows(run, "gpu_gaps", query)] == [
         ("k1", "k2", 45_000),

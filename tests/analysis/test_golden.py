@@ -13,7 +13,7 @@ from pathlib import Path
 
 import marey
 import pytest
-from analyses import opened, real
+from analyses import open_run, recorded_trace
 from paths import TESTS
 
 FOLDER = TESTS / "golden"
@@ -24,11 +24,11 @@ FIRST = "step_summary"
 
 @functools.cache
 def run_of(trace: str) -> marey.run.Run:
-    return opened(real(trace))
+    return open_run(recorded_trace(trace))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_golden(path: Path) -> None:
+def test_views_of_recorded_traces_match_golden_files(path: Path) -> None:
     head, _, expected = path.read_text().partition("\n----\n")
     trace, _, query = head.partition("\n")
     table = run_of(trace.removeprefix("trace: ")).sql(query)._answer.text(1_000)
@@ -37,7 +37,7 @@ def test_golden(path: Path) -> None:
     assert table == expected
 
 
-def test_every_analysis_has_one() -> None:
+def test_every_analysis_view_has_a_golden_file() -> None:
     views = run_of("a100-nccl").tables
     analyses = views[views.index(FIRST) :]
     asked = {path.stem for path in FILES}

@@ -15,13 +15,13 @@ from analyses import (
     covered,
     hta,
     launch,
-    made,
     on_gpu,
     on_host,
-    opened,
+    open_run,
     pick,
-    real,
+    recorded_trace,
     rows,
+    run_from,
     step,
 )
 
@@ -115,11 +115,11 @@ def check_steps(run: marey.run.Run) -> int:
 # HTA holds microseconds since 1970 as doubles, which are 0.25 us apart, so each end of the window
 # is off by up to 0.125 us, and all that depends on it.
 @pytest.mark.parametrize("name", ["a100-nccl", "mi250-rocm"])
-def test_the_whole_time_is_as_hta_has_it(name: str) -> None:
-    analysis = hta(real(name))
+def test_gpu_time_matches_hta(name: str) -> None:
+    analysis = hta(recorded_trace(name))
     (theirs,) = analysis.get_temporal_breakdown(visualize=False).to_dict("records")
     overlap = analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"][0]
-    (ours,) = rows(opened(real(name)), "gpu_time")
+    (ours,) = rows(open_run(recorded_trace(name)), "gpu_time")
     for column, key in {
         "idle": "idle",
         "compute": "compute",
@@ -137,8 +137,8 @@ def test_the_whole_time_is_as_hta_has_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_whole_time_is_as_counted_another_way(name: str) -> None:
-    run = opened(real(name))
+def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
+    run = open_run(recorded_trace(name))
     of_devices = activities(run)
     answer = rows(run, "gpu_time")
     ours = {(row["process_id"], row["device"]): row for row in answer}
@@ -151,10 +151,10 @@ def test_the_whole_time_is_as_counted_another_way(name: str) -> None:
         assert pick(ours[key], like) == like
 
 
-def test_the_whole_time_by_hand(tmp_path: Path) -> None:
+def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
     all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     to_device = "Memcpy HtoD (Pinned -> Device)"
-    run = made(
+    run = run_from(
         tmp_path,
         [
             launch(1, 0),
@@ -236,22 +236,22 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("name", "ours"), [(name, ours) for name, ours, _ in KERNELS])
-def test_a_kernel_is_of_a_class(name: str, ours: str, tmp_path: Path) -> None:
-    run = made(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
+def test_every_kernel_has_a_class(name: str, ours: str, tmp_path: Path) -> None:
+    run = run_from(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
     for view in ("gpu_time", "gpu_time_by_step"):
         (row,) = rows(run, view)
         found = {of_class: row[f"{of_class}_nanos"] for of_class in CLASSES}
         assert found == {"compute": 0, "communication": 0, "memory": 0} | {ours: 5000}
 
 
-def test_hta_puts_kernels_into_other_classes() -> None:
+def test_kernel_classes_that_differ_from_hta() -> None:
     utils = pytest.importorskip("hta.utils.utils")
     wrong = {name: theirs for name, _, theirs in KERNELS if theirs is not None}
     assert {name: utils.get_kernel_type(name) for name in wrong} == wrong
 
 
 @pytest.mark.parametrize("category", ["kernel", "mtia_ccp_events", "npu_task"])
-def test_work_counts_whatever_a_maker_calls_it(category: str, tmp_path: Path) -> None:
+def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) -> None:
     # Meta's MTIA has a word of its own for what it runs, and `npu_task` is one that nobody knows:
     # HTA goes by the stream alone, and so it counts.
     events = [
@@ -259,36 +259,36 @@ def test_work_counts_whatever_a_maker_calls_it(category: str, tmp_path: Path) ->
         on_gpu("fba_mm", 10, 60, category=category),
         on_gpu("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
     ]
-    [row] = rows(made(tmp_path, events), "gpu_time")
+    [row] = rows(run_from(tmp_path, events), "gpu_time")
     times = (row["compute_nanos"], row["memory_nanos"], row["busy_nanos"], row["window_nanos"])
     assert times == (60_000, 20_000, 80_000, 90_000)
 
 
-def test_waits_and_annotations_do_not_count(tmp_path: Path) -> None:
+def test_waits_and_annotations_are_not_work(tmp_path: Path) -> None:
     events = [launch(1, 0), activity("gemm", 10, 5), activity("gemm", 30, 5)]
-    (before,) = rows(made(tmp_path, events), "gpu_time")
+    (before,) = rows(run_from(tmp_path, events), "gpu_time")
     events += [
         activity("Stream Sync", 0, 100, category="cuda_sync"),
         activity("nccl:all_reduce", 0, 90, category="gpu_user_annotation"),
     ]
-    (after,) = rows(made(tmp_path, events), "gpu_time")
+    (after,) = rows(run_from(tmp_path, events), "gpu_time")
     assert after == before
     assert (before["window_nanos"], before["busy_nanos"]) == (25_000, 10_000)
 
 
 def test_hta_counts_waits_as_a_busy_device() -> None:
     # It takes every event that has a stream, and the window of this trace ends with a wait.
-    trace = real("critical-path-alexnet")
-    (ours,) = rows(opened(trace), "gpu_time")
+    trace = recorded_trace("critical-path-alexnet")
+    (ours,) = rows(open_run(trace), "gpu_time")
     assert ours["window_nanos"] == 12_920_244_000
     theirs = hta(trace).get_temporal_breakdown(visualize=False)
     assert theirs["kernel_time(us)"][0] == 12_996_011
 
 
-def test_the_whole_time_of_devices_and_ranks(tmp_path: Path) -> None:
+def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
     # HTA adds the devices of a process up, as if one were idle only when all are, and leaves out
     # what comes after the begin of the last step.
-    run = made(
+    run = run_from(
         tmp_path,
         *[
             [
@@ -311,15 +311,15 @@ def test_the_whole_time_of_devices_and_ranks(tmp_path: Path) -> None:
     ]
 
 
-def test_the_whole_time_of_nothing(tmp_path: Path) -> None:
-    (row,) = rows(made(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
+def test_empty_runs_have_no_gpu_time(tmp_path: Path) -> None:
+    (row,) = rows(run_from(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
     assert (row["window_nanos"], row["busy_nanos"]) == (0, 0)
     assert (row["idle_percent"], row["overlap_percent"]) == (None, None)
-    assert rows(made(tmp_path, [launch(1, 0)]), "gpu_time") == []
+    assert rows(run_from(tmp_path, [launch(1, 0)]), "gpu_time") == []
 
 
-def test_the_whole_time_without_a_host(tmp_path: Path) -> None:
-    (row,) = rows(made(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
+def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
+    (row,) = rows(run_from(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
     assert row["busy_nanos"] == 5000
 
 
@@ -334,12 +334,14 @@ def test_the_whole_time_without_a_host(tmp_path: Path) -> None:
         ("triton-kernel-args", 0),
     ],
 )
-def test_steps_are_as_counted_another_way(name: str, count: int) -> None:
-    assert check_steps(opened(real(name))) == count
+def test_gpu_time_by_step_matches_a_brute_force_count(name: str, count: int) -> None:
+    assert check_steps(open_run(recorded_trace(name))) == count
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_steps_at_random_are_as_counted_another_way(seed: int, tmp_path: Path) -> None:
+def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
+    seed: int, tmp_path: Path
+) -> None:
     # Few moments, so that much begins and ends together; steps of two threads lie in each other and
     # apart.
     chance = random.Random(seed)
@@ -361,11 +363,11 @@ def test_steps_at_random_are_as_counted_another_way(seed: int, tmp_path: Path) -
             length = chance.choice([0, 1, 7, 15])
             events.append(step(number + 10 * thread, time, length, tid=100 + thread))
             time += length + chance.choice([0, 0, 3])
-    assert check_steps(made(tmp_path, events)) >= 20
+    assert check_steps(run_from(tmp_path, events)) >= 20
 
 
-def test_steps_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             launch(1, 0),
@@ -426,8 +428,8 @@ def test_steps_by_hand(tmp_path: Path) -> None:
     assert found[2, 1]["overlap_percent"] is None
 
 
-def test_steps_of_ranks_and_of_no_time(tmp_path: Path) -> None:
-    run = made(
+def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         *[
             [launch(1, 0), step(1, 10, 10), step(2, 20, 0), activity("gemm", 15, 3 + rank)]
@@ -446,8 +448,8 @@ def test_steps_of_ranks_and_of_no_time(tmp_path: Path) -> None:
     }
 
 
-def test_steps_without_devices_and_devices_without_steps(tmp_path: Path) -> None:
-    run = made(tmp_path, [launch(1, 0), step(1, 10, 10), on_host("aten::mm", 12, 2)])
+def test_steps_without_devices_have_no_gpu_time(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [launch(1, 0), step(1, 10, 10), on_host("aten::mm", 12, 2)])
     assert rows(run, "gpu_time_by_step") == []
-    run = made(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
+    run = run_from(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
     assert rows(run, "gpu_time_by_step") == []

@@ -43,7 +43,7 @@ def check(folder: Path, *conditions: str) -> tuple[int, ElementTree.Element]:
         (["step_time.p99>+3%", "gpu_memory.peak>1GB", "step_time>1ms"], 1, ("3", "1", "2")),
     ],
 )
-def test_servers_read_it(
+def test_the_xml_has_the_counts_that_servers_read(
     tmp_path: Path, conditions: list[str], exit_code: int, counts: tuple[str, str, str]
 ) -> None:
     returned, root = check(tmp_path, *conditions)
@@ -56,7 +56,7 @@ def test_servers_read_it(
     assert len(suite.findall("testcase/skipped")) == int(counts[2])
 
 
-def test_names_are_told_as_far_as_xml_can(tmp_path: Path) -> None:
+def test_names_are_escaped_for_xml(tmp_path: Path) -> None:
     _, root = check(tmp_path, "step_time.p50>+3%")
     named = {
         one.attrib["name"]: one.attrib["value"] for one in root.findall("*/properties/property")

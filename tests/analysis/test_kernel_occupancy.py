@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, made_on
-from analyses import Event, kernel, made, opened, real, rows
+from analyses import Event, kernel, open_run, recorded_trace, rows, run_from
 from analyses import rows as view
 
 
@@ -28,8 +28,8 @@ def shaped(
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_it_is_what_kineto_records(name: str) -> None:
-    run = opened(real(name))
+def test_occupancy_matches_kinetos_estimate(name: str) -> None:
+    run = open_run(recorded_trace(name))
     ours = {
         (row["name"], row["block"], row["registers"], row["shared_bytes"], row["device"]): row
         for row in view(run, "kernel_occupancy")
@@ -87,7 +87,7 @@ def test_it_is_what_kineto_records(name: str) -> None:
         (P100, 256, 16, 12 * 1024, 8, None),
     ],
 )
-def test_what_limits_a_kernel(
+def test_limited_by_names_the_limit_of_a_kernel(
     tmp_path: Path,
     device: Properties,
     threads: int,
@@ -106,7 +106,7 @@ def test_what_limits_a_kernel(
     assert math.isclose(row["waves"], 100_000 / device["numSms"] / blocks)
 
 
-def test_a_grid_may_be_too_small(tmp_path: Path) -> None:
+def test_small_grids_limit_occupancy(tmp_path: Path) -> None:
     # 8 blocks of 256 threads are room for on each of 108: 54 blocks are half a block for each.
     events = [shaped(1, 0, 30, 54, 256, name="k"), shaped(2, 40, 10, 864, 256, name="k")]
     (row,) = view(made_on(tmp_path, events, A100), "kernel_occupancy")
@@ -140,7 +140,7 @@ def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
     assert row["theoretical_percent"] is row["achieved_percent"] is row["limited_by"] is None
 
 
-def test_without_shapes_there_are_no_rows(tmp_path: Path) -> None:
-    assert view(made(tmp_path, [kernel(1, 0, 10)]), "kernel_occupancy") == []
-    assert view(opened(real("mi250-rocm")), "kernel_occupancy") == []
-    assert view(opened(real("cpu-only-gloo")), "kernel_occupancy") == []
+def test_launches_without_shapes_have_no_rows(tmp_path: Path) -> None:
+    assert view(run_from(tmp_path, [kernel(1, 0, 10)]), "kernel_occupancy") == []
+    assert view(open_run(recorded_trace("mi250-rocm")), "kernel_occupancy") == []
+    assert view(open_run(recorded_trace("cpu-only-gloo")), "kernel_occupancy") == []

@@ -13,12 +13,12 @@ from analyses import (
     hta,
     kernel,
     launch,
-    made,
     on_gpu,
     on_host,
-    opened,
-    real,
+    open_run,
+    recorded_trace,
     rows,
+    run_from,
     step,
 )
 
@@ -47,7 +47,7 @@ def shortened(names: list[str]) -> str:
 def analysis() -> Any:
     """HTA with what it writes into files left out, which takes it most of the time."""
     kernels = pytest.importorskip("hta.analyzers.cuda_kernel_analysis")
-    analysis = hta(real("a100-nccl"))
+    analysis = hta(recorded_trace("a100-nccl"))
     with pytest.MonkeyPatch.context() as patch:
         overlay = "_overlay_frequent_patterns_with_trace"
         patch.setattr(kernels.CudaKernelAnalysis, overlay, lambda *_: {})
@@ -59,7 +59,7 @@ def analysis() -> Any:
     ("part", "sequences"),
     [("aten::conv2d", 6), ("ConvolutionBackward0", 18), ("evaluate_function", 19)],
 )
-def test_as_hta_has_them(analysis: Any, tmp_path: Path, part: str, sequences: int) -> None:
+def test_sequences_match_hta(analysis: Any, tmp_path: Path, part: str, sequences: int) -> None:
     # HTA takes the operators whose name contains a text, but only those of the least depth. Exact
     # but for float sums. Its depth of what the backward thread does is one more in this trace, as
     # it puts that thread under an annotation of the main one: it makes no difference within a
@@ -75,7 +75,7 @@ def test_as_hta_has_them(analysis: Any, tmp_path: Path, part: str, sequences: in
             round(1000 * row["GPU kernel duration (us)"]),
             round(1000 * row["CPU op duration (us)"]),
         )
-    run = opened(real("a100-nccl"))
+    run = open_run(recorded_trace("a100-nccl"))
     check_documented(VIEW, run, rows(run, VIEW))
     found: Sums = {}
     for row in rows(
@@ -108,8 +108,8 @@ def found(run: Any, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(picked, key=str)
 
 
-def test_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             *call("op", 1000, [1, 2, 3]),
@@ -131,9 +131,9 @@ def test_by_hand(tmp_path: Path) -> None:
     assert (second["sequence"], second["count"]) == ("k1 -> k3 -> k2", 1)
 
 
-def test_in_the_order_of_the_device(tmp_path: Path) -> None:
+def test_sequences_are_in_the_order_of_the_device(tmp_path: Path) -> None:
     # Launched first, but on a stream that begins late; copies and fills count, waits do not.
-    run = made(
+    run = run_from(
         tmp_path,
         [
             on_host("op", 0, 100),
@@ -150,7 +150,7 @@ def test_in_the_order_of_the_device(tmp_path: Path) -> None:
     assert found(run, "sequence", "total_nanos") == [("k2 -> Memcpy -> k1", 12_000)]
 
 
-def test_what_is_inside_counts_and_what_touches_does_not(tmp_path: Path) -> None:
+def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
     events = [
         on_host("before", 0, 100),
         on_host("outer", 100, 100),
@@ -170,17 +170,17 @@ def test_what_is_inside_counts_and_what_touches_does_not(tmp_path: Path) -> None
         *[kernel(number, 1000 + 10 * number, 5) for number in range(1, 9)],
         kernel(99, 2000, 5),  # of no launch
     ]
-    assert found(made(tmp_path, events), "name", "sequence") == [
+    assert found(run_from(tmp_path, events), "name", "sequence") == [
         ("after", "k5 -> k6 -> k7"),
         ("inner", "k1 -> k2 -> k3"),
         ("outer", "k1 -> k2 -> k3 -> k4"),
     ]
 
 
-def test_an_operator_inside_one_of_its_name(tmp_path: Path) -> None:
+def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     # Around the second inner one is one that launches too much for a row: it is not outermost
     wide = [launch(number, 2000 + number, 0.5) for number in range(100, 200)]
-    run = made(
+    run = run_from(
         tmp_path,
         [
             *call("to", 1000, [1, 2, 3]),
@@ -203,8 +203,8 @@ def test_an_operator_inside_one_of_its_name(tmp_path: Path) -> None:
     ]
 
 
-def test_long_sequences(tmp_path: Path) -> None:
-    run = made(
+def test_sequences_of_more_than_64_kernels_are_skipped(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             *call("ten", 1000, list(range(10))),
@@ -222,7 +222,7 @@ def test_long_sequences(tmp_path: Path) -> None:
     ]
 
 
-def test_places_ranks_and_annotations(tmp_path: Path) -> None:
+def test_sequences_of_places_and_ranks_are_not_mixed(tmp_path: Path) -> None:
     # A row for each place and rank; numbers of launches mean nothing in another process. Steps and
     # calls of the runtime are no operators.
     traces = []
@@ -235,7 +235,7 @@ def test_places_ranks_and_annotations(tmp_path: Path) -> None:
             *call("op", 2000, [1, 2, 3 + rank], pid=pid),
         ]
         traces.append(events)
-    assert found(made(tmp_path, *traces), "rank", "path", "kind", "depth", "sequence") == [
+    assert found(run_from(tmp_path, *traces), "rank", "path", "kind", "depth", "sequence") == [
         (0, "step/forward", "scope", 2, "k1 -> k2 -> k3"),
         (0, "step/forward/op", "operator", 3, "k1 -> k2 -> k3"),
         (0, "step/op", "operator", 2, "k1 -> k2 -> k3"),
@@ -245,7 +245,7 @@ def test_places_ranks_and_annotations(tmp_path: Path) -> None:
     ]
 
 
-def test_great_depth(tmp_path: Path) -> None:
+def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
     # 1,000 operators, each inside the one before: all around 3 launches, the outermost 100 around
     # more, from 100 down. The outermost 40 have more than 64.
     depth = 1000
@@ -253,7 +253,7 @@ def test_great_depth(tmp_path: Path) -> None:
     events += [launch(number, 5000 + number, 0.5) for number in range(1, 4)]
     events += [launch(number, 9895 + number, 0.5) for number in range(4, 101)]
     events += [kernel(number, 20_000 + number, 1, name="k") for number in range(1, 101)]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     began = time.monotonic()
     answer = rows(run, VIEW, "SELECT count, length FROM {} ORDER BY length DESC")
     assert time.monotonic() - began < 5
@@ -261,7 +261,7 @@ def test_great_depth(tmp_path: Path) -> None:
     assert [answer[0]["length"], answer[-1]["length"]] == [64, 3]
 
 
-def test_without_anything(tmp_path: Path) -> None:
-    assert rows(opened(real("cpu-only-gloo")), VIEW) == []
+def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
     alone = [kernel(number, 10 * number, 5) for number in range(5)]
-    assert rows(made(tmp_path, alone), VIEW) == []
+    assert rows(run_from(tmp_path, alone), VIEW) == []

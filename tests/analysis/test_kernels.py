@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, check_documented, hta, made, on_gpu, on_host, opened, real, rows
+from analyses import (
+    Event,
+    check_documented,
+    hta,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    rows,
+    run_from,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -45,9 +55,9 @@ def annotation(name: str, start: float, duration: float, **more: Any) -> Event:
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_kernels_are_as_hta_has_them(name: str) -> None:
+def test_kernels_match_hta(name: str) -> None:
     # All kernels, none lumped into "others". HTA's sums are of floats of microseconds, so to 1e-9.
-    _, theirs = hta(real(name)).get_gpu_kernel_breakdown(
+    _, theirs = hta(recorded_trace(name)).get_gpu_kernel_breakdown(
         visualize=False, duration_ratio=1.0, num_kernels=1_000_000, include_memory_kernels=True
     )
     expected = {
@@ -58,7 +68,7 @@ def test_kernels_are_as_hta_has_them(name: str) -> None:
         # it waits.
         if "Stream Wait Event" not in row["name"]
     }
-    run = opened(real(name))
+    run = open_run(recorded_trace(name))
     ours = rows(run, "kernel_summary")
     check_documented("kernel_summary", run, ours)
     assert {(row["class"], row["name"]) for row in ours} == set(expected)
@@ -78,8 +88,8 @@ def test_kernels_are_as_hta_has_them(name: str) -> None:
     assert sum(row["device_percent"] for row in ours) == pytest.approx(100)
 
 
-def test_kernels_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             on_gpu("gemm", 0, 2),
@@ -123,7 +133,7 @@ def test_kernels_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_kernels_are_classed_by_name(tmp_path: Path) -> None:
+def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
     classes = {
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": (
             "communication"
@@ -142,12 +152,12 @@ def test_kernels_are_classed_by_name(tmp_path: Path) -> None:
         # A kernel of the program's own: a fill is what the device says is one.
         "void Memset32Bit(float*)": "compute",
     }
-    run = made(tmp_path, [on_gpu(name, 10 * at, 1) for at, name in enumerate(classes)])
+    run = run_from(tmp_path, [on_gpu(name, 10 * at, 1) for at, name in enumerate(classes)])
     assert {row["name"]: row["class"] for row in rows(run, "kernel_summary")} == classes
 
 
-def test_kernels_of_ranks(tmp_path: Path) -> None:
-    run = made(
+def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         *[[on_host("aten::mm", 0, 5), on_gpu("gemm", 10, 1 + rank)] for rank in range(3)],
     )
@@ -158,20 +168,20 @@ def test_kernels_of_ranks(tmp_path: Path) -> None:
     assert found == {0: (1, 1000, 100), 1: (1, 2000, 100), 2: (1, 3000, 100)}
 
 
-def test_no_kernels_and_kernels_of_no_time(tmp_path: Path) -> None:
-    assert rows(opened(real("cpu-only-gloo")), "kernel_summary") == []
-    (row,) = rows(made(tmp_path, [on_gpu("nothing", 0, 0)]), "kernel_summary")
+def test_empty_runs_and_zero_durations_have_kernel_rows(tmp_path: Path) -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), "kernel_summary") == []
+    (row,) = rows(run_from(tmp_path, [on_gpu("nothing", 0, 0)]), "kernel_summary")
     assert (row["total_nanos"], row["device_percent"]) == (0, None)
 
 
-def test_copies_are_as_hta_has_them() -> None:
+def test_copies_match_hta() -> None:
     # HTA adds up a series over time, +bandwidth where a copy starts and -bandwidth where it ends,
     # and gives statistics of its values above 0. While no two copies of a kind overlap, these are
     # the bandwidths of the single copies, which is what our minimum, mean and maximum are of. To
     # 1e-9: HTA's come from the decimal numbers of the trace, through a running sum of floats.
-    trace = real("a100-nccl")
+    trace = recorded_trace("a100-nccl")
     theirs = hta(trace).get_memory_bw_summary(ranks=[0])["memory_bw_gbps"]
-    run = opened(trace)
+    run = open_run(trace)
     ours = rows(run, "gpu_copies")
     check_documented("gpu_copies", run, ours)
     assert len(ours) == len(theirs) == 2
@@ -187,8 +197,8 @@ def test_copies_are_as_hta_has_them() -> None:
 def test_bandwidths_that_a_trace_gives_differ_by_its_rounding() -> None:
     # Old traces have durations in whole microseconds, but bandwidths of the durations before
     # rounding, which HTA takes: those of single copies differ by up to 1 us.
-    trace = real("critical-path-alexnet")
-    run = opened(trace)
+    trace = recorded_trace("critical-path-alexnet")
+    run = open_run(trace)
     given = run.sql(
         "SELECT bytes, duration_nanos, CAST(arg(args, 'memory bandwidth (GB/s)') AS DOUBLE) "
         "FROM gpu_activities WHERE kind IN ('memcpy', 'memset') AND bytes > 0"
@@ -202,8 +212,8 @@ def test_bandwidths_that_a_trace_gives_differ_by_its_rounding() -> None:
         assert theirs[0, row["name"][:11] if row["kind"] == "memcpy" else "Memset"] == row["count"]
 
 
-def test_copies_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             copy(0, 10, 1000),  # 1e8 bytes a second
@@ -238,8 +248,8 @@ def test_copies_by_hand(tmp_path: Path) -> None:
     assert found[1, TO_DEVICE]["bytes_per_second"] == pytest.approx(5e6)
 
 
-def test_copies_of_no_time_and_of_unknown_size(tmp_path: Path) -> None:
-    run = made(
+def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             # HTA makes 1 us of a duration of 0, and with it a bandwidth that nobody measured.
@@ -267,8 +277,8 @@ def test_copies_of_no_time_and_of_unknown_size(tmp_path: Path) -> None:
     assert [found[PEERS][column] for column in rates] == [0] * 4
 
 
-def test_copies_of_ranks(tmp_path: Path) -> None:
-    run = made(
+def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         *[[on_host("op", 0, 1), copy(10, 10, 100 + rank)] for rank in range(3)],
     )
@@ -276,20 +286,20 @@ def test_copies_of_ranks(tmp_path: Path) -> None:
     assert found == {0: 100, 1: 101, 2: 102}
 
 
-def test_no_copies_and_copies_without_sizes() -> None:
-    assert rows(opened(real("cpu-only-gloo")), "gpu_copies") == []
+def test_runs_without_copies_have_no_copy_rows() -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_copies") == []
     # ROCm 6.2 says no bytes.
-    (row,) = rows(opened(real("mi250-rocm")), "gpu_copies")
+    (row,) = rows(open_run(recorded_trace("mi250-rocm")), "gpu_copies")
     assert (row["count"], row["bytes"], row["bytes_per_second"]) == (2, None, None)
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "mi250-rocm"])
-def test_annotations_are_as_hta_has_them(name: str) -> None:
+def test_annotations_match_hta(name: str) -> None:
     # Exact but for HTA's sums of floats of microseconds.
-    theirs = hta(real(name)).get_gpu_user_annotation_breakdown(
+    theirs = hta(recorded_trace(name)).get_gpu_user_annotation_breakdown(
         visualize=False, num_kernels=1_000_000
     )
-    run = opened(real(name))
+    run = open_run(recorded_trace(name))
     ours = rows(run, "gpu_annotations")
     check_documented("gpu_annotations", run, ours)
     found = {row["name"]: row for row in ours}
@@ -306,8 +316,8 @@ def test_annotations_are_as_hta_has_them(name: str) -> None:
             assert row["stddev_nanos"] == pytest.approx(1000 * row_of_hta["stddev"], rel=1e-6)
 
 
-def test_annotations_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             annotation("forward", 0, 10),
@@ -333,8 +343,8 @@ def test_annotations_by_hand(tmp_path: Path) -> None:
     assert found[0, "forward"]["stddev_nanos"] == pytest.approx(1000 * math.sqrt(300))
 
 
-def test_annotations_of_ranks(tmp_path: Path) -> None:
-    run = made(
+def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         *[[on_host("op", 0, 1), annotation("step", 10, 5 + rank)] for rank in range(3)],
     )
@@ -343,5 +353,5 @@ def test_annotations_of_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu-only-gloo", "critical-path-alexnet"])
-def test_no_annotations(name: str) -> None:
-    assert rows(opened(real(name)), "gpu_annotations") == []
+def test_runs_without_annotations_have_no_annotation_rows(name: str) -> None:
+    assert rows(open_run(recorded_trace(name)), "gpu_annotations") == []

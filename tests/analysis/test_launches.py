@@ -11,12 +11,12 @@ from analyses import (
     hta,
     kernel,
     launch,
-    made,
     on_host,
-    opened,
+    open_run,
     pick,
-    real,
+    recorded_trace,
     rows,
+    run_from,
 )
 
 pytestmark = [
@@ -31,9 +31,9 @@ ROUNDING_MICROS = 0.002
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_launches_are_as_hta_has_them(name: str) -> None:
-    theirs = hta(real(name)).get_cuda_kernel_launch_stats(ranks=[0], visualize=False)[0]
-    run = opened(real(name))
+def test_launches_match_hta(name: str) -> None:
+    theirs = hta(recorded_trace(name)).get_cuda_kernel_launch_stats(ranks=[0], visualize=False)[0]
+    run = open_run(recorded_trace(name))
     ours = rows(run, "launches")
     check_documented("launches", run, ours)
     # HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync only: it
@@ -50,9 +50,9 @@ def test_launches_are_as_hta_has_them(name: str) -> None:
         assert pick(row, micros) == pytest.approx(micros, rel=0, abs=ROUNDING_MICROS)
 
 
-def test_launches_on_amd_that_hta_does_not_know() -> None:
+def test_launches_on_amd_are_recognised() -> None:
     query = "SELECT launch_name, count(*) AS n FROM {} GROUP BY 1"
-    counts = rows(opened(real("mi250-rocm")), "launches", query)
+    counts = rows(open_run(recorded_trace("mi250-rocm")), "launches", query)
     assert {row["launch_name"]: row["n"] for row in counts} == {
         "hipLaunchKernel": 12,
         "hipMemcpyWithStream": 2,
@@ -60,7 +60,7 @@ def test_launches_on_amd_that_hta_does_not_know() -> None:
     }
 
 
-def test_launches_by_hand(tmp_path: Path) -> None:
+def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
         on_host("aten::mm", 0, 40),
         launch(1, 10, 5),
@@ -87,7 +87,7 @@ def test_launches_by_hand(tmp_path: Path) -> None:
         launch(8, 95, 100, name="cudaStreamSynchronize"),
         kernel(8, 96, 90, name="Stream Sync", category="cuda_sync"),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     ours = rows(run, "launches", "SELECT * FROM {} ORDER BY correlation_id, start_nanos")
     check_documented("launches", run, ours)
     assert [
@@ -117,9 +117,9 @@ def test_launches_by_hand(tmp_path: Path) -> None:
     assert all(row["end_nanos"] == row["start_nanos"] + row["duration_nanos"] for row in ours)
 
 
-def test_launches_of_ranks_do_not_mix(tmp_path: Path) -> None:
+def test_launches_of_ranks_are_not_mixed(tmp_path: Path) -> None:
     # The same correlation in two processes. HTA reads one rank at a time; a run has them all.
-    run = made(
+    run = run_from(
         tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 0, 5), kernel(1, 30, 1)],
@@ -138,9 +138,9 @@ def changes_of_hta(series: Any) -> list[tuple[float, int]]:
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
-def test_queues_are_as_hta_has_them(name: str) -> None:
-    series = hta(real(name)).get_queue_length_time_series(ranks=[0])[0]
-    run = opened(real(name))
+def test_queues_match_hta(name: str) -> None:
+    series = hta(recorded_trace(name)).get_queue_length_time_series(ranks=[0])[0]
+    run = open_run(recorded_trace(name))
     ours = rows(run, "queue_length", "SELECT * FROM {} ORDER BY time_nanos")
     check_documented("queue_length", run, ours)
     check_documented("queue_summary", run, rows(run, "queue_summary"))
@@ -161,10 +161,10 @@ def test_queues_are_as_hta_has_them(name: str) -> None:
 def test_the_time_of_full_queues_of_every_stream(limit: int, full_streams: int) -> None:
     # HTA writes its result of a rank once a stream, so only the last stream that was full is left.
     # It agrees if it is given one stream at a time.
-    analysis = hta(real("critical-path-alexnet"))
+    analysis = hta(recorded_trace("critical-path-alexnet"))
     series = analysis.get_queue_length_time_series(ranks=[0])[0]
     query = f"SELECT stream, sum(duration_nanos) AS n FROM {{}} WHERE length >= {limit} GROUP BY 1"
-    full = rows(opened(real("critical-path-alexnet")), "queue_length", query)
+    full = rows(open_run(recorded_trace("critical-path-alexnet")), "queue_length", query)
     ours = {row["stream"]: row["n"] for row in full}
     assert len(ours) == full_streams
     for stream in sorted(set(series.stream)):
@@ -176,7 +176,7 @@ def test_the_time_of_full_queues_of_every_stream(limit: int, full_streams: int) 
     assert len(analysis.get_time_spent_blocked_on_full_queue({0: series}, limit)) == 1
 
 
-def test_queues_by_hand(tmp_path: Path) -> None:
+def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
         # Kernel 1 begins as launch 3 does: no change.
         launch(1, 0, 2),
@@ -204,7 +204,7 @@ def test_queues_by_hand(tmp_path: Path) -> None:
         launch(10, 2000, 50, name="cudaStreamSynchronize"),
         kernel(10, 2010, 40, name="Stream Sync", category="cuda_sync"),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     ours = rows(run, "queue_length", "SELECT * FROM {} ORDER BY device, stream, time_nanos")
     check_documented("queue_length", run, ours)
     first = min(row["time_nanos"] for row in ours)
@@ -264,7 +264,9 @@ def test_full_queues(tmp_path: Path) -> None:
             number = start + n + 1
             events.append(launch(number, start + n, 0.5))
             events.append(kernel(number, start + 2000 + n, 0.5, stream=stream))
-    summaries = rows(made(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream")
+    summaries = rows(
+        run_from(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream"
+    )
     expected = {
         "max_length": 1025,
         "full_nanos": 978_000,
@@ -277,17 +279,17 @@ def test_full_queues(tmp_path: Path) -> None:
         assert row["full_percent"] == pytest.approx(100 * 978 / 3024)
 
 
-def test_queues_that_run_dry(tmp_path: Path) -> None:
+def test_queues_become_empty(tmp_path: Path) -> None:
     # Two waited for 10 us each; between them nothing did, for 80 us.
     events = [launch(1, 0), kernel(1, 10, 1), launch(2, 90), kernel(2, 100, 1)]
-    (summary,) = rows(made(tmp_path, events), "queue_summary")
+    (summary,) = rows(run_from(tmp_path, events), "queue_summary")
     expected = {"max_length": 1, "mean_length": 0.2, "duration_nanos": 100_000}
     assert pick(summary, expected) == pytest.approx(expected)
     assert summary["queued_nanos"] == 20_000
 
 
-def test_queues_of_ranks_do_not_mix(tmp_path: Path) -> None:
-    run = made(
+def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 3, 5), kernel(1, 33, 1)],
@@ -300,6 +302,6 @@ def test_queues_of_ranks_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_that_was_launched(tmp_path: Path, view: str) -> None:
-    assert rows(opened(real("cpu-only-gloo")), view) == []
-    assert rows(made(tmp_path, [kernel(1, 0, 5)]), view) == []
+def test_runs_without_launches_have_no_queues(tmp_path: Path, view: str) -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), view) == []
+    assert rows(run_from(tmp_path, [kernel(1, 0, 5)]), view) == []

@@ -54,7 +54,7 @@ def tables(report: dict[str, Any]) -> dict[str, Any]:
     return {table["name"]: table for table in report["tables"]}
 
 
-def test_what_does_not_fit_is_named_and_the_rest_stands(run: Path) -> None:
+def test_a_query_beyond_the_limit_is_reported_and_the_others_run(run: Path) -> None:
     whole, max_bytes = analysed(run)
     assert [table["missing"] for table in whole["tables"]] == [None] * len(whole["tables"])
     small, bytes_ = analysed(run, "--memory-limit", f"{LIMIT_MIB}MiB")
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_named_and_the_rest_stands(run: Path) -> None:
     assert bytes_ < little_bytes + (LIMIT_MIB << 20) < max_bytes
 
 
-def test_the_limit_can_be_set_for_all_commands(run: Path) -> None:
+def test_the_memory_limit_applies_to_all_commands(run: Path) -> None:
     report, _ = analysed(run, MAREY_MEMORY_LIMIT=f"{LIMIT_MIB}MiB")
     assert f"{LIMIT_MIB} MiB" in tables(report)["critical_path"]["missing"]
     window = "SELECT sum(duration_nanos) OVER () FROM spans"

@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import check_documented, hta, launch, made, on_gpu, on_host, opened, real, rows, step
+from analyses import (
+    check_documented,
+    hta,
+    launch,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    rows,
+    run_from,
+    step,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -16,12 +27,12 @@ pytestmark = [
 VIEW = "operator_kernels"
 
 
-def test_as_the_call_graph_of_hta_has_it() -> None:
+def test_operators_match_htas_call_graph() -> None:
     # What HTA gives each entered operator (num_kernels, kernel_dur_sum: what it and all inside it
     # launched), added up by name. An operator inside one of its own name counts twice in both.
     # Exact but for float sums.
     graphs = pytest.importorskip("hta.common.trace_call_graph")
-    trace = hta(real("a100-nccl")).t
+    trace = hta(recorded_trace("a100-nccl")).t
     graphs.CallGraph(trace, ranks=[0])
     symbols = trace.symbol_table.get_sym_table()
     events = trace.get_trace(0)
@@ -37,7 +48,7 @@ def test_as_the_call_graph_of_hta_has_it() -> None:
         )
         for name, group in operators.groupby("name")
     }
-    run = opened(real("a100-nccl"))
+    run = open_run(recorded_trace("a100-nccl"))
     check_documented(VIEW, run, rows(run, VIEW))
     ours = rows(
         run,
@@ -49,19 +60,19 @@ def test_as_the_call_graph_of_hta_has_it() -> None:
     assert {row["name"]: (row["count"], row["total_nanos"]) for row in ours} == expected
 
 
-def test_as_the_aten_operators_of_hta() -> None:
+def test_operators_match_htas_aten_operators() -> None:
     # Each launch goes to the deepest aten operator around it: here, to the nearest aten context
     # around the place it was launched from. One thread at a time only: HTA looks at the operators
     # of ALL threads, and takes the one that began last, so launches of one thread end up under
     # operators that happen to run on another. This trace has one thread that launches. And only of
     # cudaLaunchKernel: copies and fills are none.
-    trace = real("critical-path-alexnet")
+    trace = recorded_trace("critical-path-alexnet")
     expected: dict[str, int] = {}
     for row in hta(trace).get_aten_op_kernels_and_delay(ranks=[0])[0].to_dict("records"):
         number = len(row["kernel_sequence"].split(" -> ")) * row["occurrence_count"]
         name = row["aten_op_name"]
         expected[name] = expected.get(name, 0) + number
-    answer = rows(opened(trace), VIEW)
+    answer = rows(open_run(trace), VIEW)
     ours: dict[str, int] = {}
     for row in answer:
         of_children = [
@@ -75,8 +86,8 @@ def test_as_the_aten_operators_of_hta() -> None:
     assert sum(ours.values()) > 50
 
 
-def test_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             on_host("outer", 0, 100),
@@ -127,10 +138,10 @@ def test_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_launches_of_two_threads(tmp_path: Path) -> None:
+def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
     # HTA's get_aten_op_kernels_and_delay puts this launch under aten::other, an operator of another
     # thread that began last before it. It is of aten::mine.
-    run = made(
+    run = run_from(
         tmp_path,
         [
             on_host("aten::mine", 0, 100, tid=1),
@@ -143,9 +154,9 @@ def test_launches_of_two_threads(tmp_path: Path) -> None:
     assert found == [("aten::mine", 1)]
 
 
-def test_an_operator_inside_one_of_its_name(tmp_path: Path) -> None:
+def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     # What is launched inside is not added to its own operator twice.
-    run = made(
+    run = run_from(
         tmp_path,
         [
             on_host("aten::to", 0, 100),
@@ -158,10 +169,10 @@ def test_an_operator_inside_one_of_its_name(tmp_path: Path) -> None:
     assert found == {"aten::to": (1, 0), "aten::to/aten::to": (1, 1)}
 
 
-def test_of_calls_inside_each_other_the_outermost_launched(tmp_path: Path) -> None:
+def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
     # A call of the runtime and the driver's inside it share the number of the launch.
     shape: dict[str, Any] = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"] * 2}
-    run = made(
+    run = run_from(
         tmp_path,
         [
             step(1, 0, 200),
@@ -180,9 +191,9 @@ def test_of_calls_inside_each_other_the_outermost_launched(tmp_path: Path) -> No
     assert [(row["name"], row["flops"]) for row in rows(run, "roofline")] == [("aten::mm", 128)]
 
 
-def test_ranks_and_devices(tmp_path: Path) -> None:
+def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
     # The same context in all ranks, a row for each; two devices of a process together.
-    run = made(
+    run = run_from(
         tmp_path,
         *[
             [
@@ -204,7 +215,7 @@ def test_ranks_and_devices(tmp_path: Path) -> None:
     }
 
 
-def test_no_devices_and_no_operators(tmp_path: Path) -> None:
-    assert rows(opened(real("cpu-only-gloo")), VIEW) == []
+def test_runs_without_devices_or_operators_have_no_rows(tmp_path: Path) -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
     # No host: nothing is known of launches.
-    assert rows(made(tmp_path, [on_gpu("a", 0, 5, correlation=1)]), VIEW) == []
+    assert rows(run_from(tmp_path, [on_gpu("a", 0, 5, correlation=1)]), VIEW) == []

@@ -9,7 +9,19 @@ from typing import Any
 import marey
 import pyarrow
 import pytest
-from analyses import Event, Row, kernel, launch, made, on_host, opened, real, rows, step, write
+from analyses import (
+    Event,
+    Row,
+    kernel,
+    launch,
+    on_host,
+    open_run,
+    recorded_trace,
+    rows,
+    run_from,
+    step,
+    write,
+)
 from marey.run import SECTIONS, Result, Run
 from programs import run_well
 
@@ -52,13 +64,13 @@ def folder(path: Path, name: str) -> Path:
 @pytest.fixture
 def empty(tmp_path: Path) -> Run:
     """A run in which nothing happened."""
-    return made(folder(tmp_path, "empty"), [])
+    return run_from(folder(tmp_path, "empty"), [])
 
 
 # Findings
 
 
-def test_findings_by_hand(tmp_path: Path) -> None:
+def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     events = [
         step(0, 0, 1000),
         step(1, 1000, 1000),
@@ -66,7 +78,7 @@ def test_findings_by_hand(tmp_path: Path) -> None:
         on_host("often", 1100, 100),
         on_host("seldom", 500, 300),
     ]
-    findings = made(tmp_path, events).findings()
+    findings = run_from(tmp_path, events).findings()
     assert list(findings.columns) == list(FINDINGS)
     found = by_column(findings)
     # Of 2000 us "often" takes 400, "seldom" 300.
@@ -85,8 +97,8 @@ def test_findings_by_hand(tmp_path: Path) -> None:
         assert row["title"] == "Hot operation"
 
 
-def test_what_matters_most_comes_first() -> None:
-    run = opened(real("a100-nccl"))
+def test_findings_are_sorted_by_severity_and_impact() -> None:
+    run = open_run(recorded_trace("a100-nccl"))
     # With its own thresholds, and so that what takes less is more severe.
     for thresholds in ({}, {"gpu_idle.high_percent": 99, "hot_operation.high_percent": 5}):
         found = by_column(run.findings(thresholds))
@@ -98,8 +110,8 @@ def test_what_matters_most_comes_first() -> None:
     assert impacts != sorted(impacts)
 
 
-def test_a_finding_rests_on_its_query() -> None:
-    run = opened(real("a100-nccl"))
+def test_evidence_sql_returns_the_evidence() -> None:
+    run = open_run(recorded_trace("a100-nccl"))
     for row in by_column(run.findings()):
         evidence = json.loads(row["evidence"])
         answer = by_column(run.sql(row["evidence_sql"]))
@@ -108,8 +120,8 @@ def test_a_finding_rests_on_its_query() -> None:
         assert {row[name] for name in ("severity", "subject")} <= {*evidence.values()}
 
 
-def test_thresholds_are_set(tmp_path: Path) -> None:
-    run = made(tmp_path, [step(0, 0, 1000), on_host("op", 100, 200)])
+def test_thresholds_can_be_set(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [step(0, 0, 1000), on_host("op", 100, 200)])
     assert [row["severity"] for row in by_column(run.findings())] == ["medium"]
     assert len(run.findings({HOT: 20})) == 0
     assert len(run.findings({HOT: 19.9})) == 1
@@ -119,7 +131,7 @@ def test_thresholds_are_set(tmp_path: Path) -> None:
     assert run.findings({}).column("severity") == ["medium"]
 
 
-def test_a_threshold_that_is_not_there(empty: Run) -> None:
+def test_unknown_thresholds_are_rejected(empty: Run) -> None:
     near = r"no rule has a threshold `hot_operation.medium_percen`.*`hot_operation.medium_percent`"
     with pytest.raises(ValueError, match=near):
         empty.findings({"hot_operation.medium_percen": 1})
@@ -129,9 +141,9 @@ def test_a_threshold_that_is_not_there(empty: Run) -> None:
         empty.findings({HOT: "much"})  # type: ignore[dict-item]
 
 
-def test_a_table_of_no_findings_is_like_any_other(empty: Run) -> None:
+def test_a_result_without_findings_has_columns(empty: Run) -> None:
     assert len(empty.findings()) == 0
-    found = opened(real("a100-nccl")).findings()
+    found = open_run(recorded_trace("a100-nccl")).findings()
     assert len(found) > 0
     assert types(found) == types(empty.findings()) == FINDINGS
     assert pyarrow.table(found).to_pylist() == by_column(found)
@@ -169,8 +181,8 @@ def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
 # Sections
 
 
-def test_breakdowns() -> None:
-    run = opened(real("a100-nccl"))
+def test_breakdown_matches_the_view() -> None:
+    run = open_run(recorded_trace("a100-nccl"))
     for view, by_step in (("gpu_time", False), ("gpu_time_by_step", True)):
         found = by_column(run.breakdown(by_step=by_step))
         assert sorted(found, key=str) == sorted(rows(run, view), key=str)
@@ -178,14 +190,14 @@ def test_breakdowns() -> None:
     assert sorted(run.breakdown(by_step=True).column("number")) == [4, 5, 6]
 
 
-def test_breakdowns_by_hand(tmp_path: Path) -> None:
+def test_breakdown_matches_hand_computed_values(tmp_path: Path) -> None:
     events = [
         step(0, 0, 100),
         launch(1, 5),
         kernel(1, 10, 30),
         kernel(2, 50, 20, name="ncclKernel"),
     ]
-    run = made(tmp_path, events)
+    run = run_from(tmp_path, events)
     columns = ("busy_nanos", "idle_nanos", "compute_nanos", "communication_nanos")
     for by_step, idle in ((False, 10_000), (True, 50_000)):
         [row] = by_column(run.breakdown(by_step=by_step))
@@ -194,11 +206,11 @@ def test_breakdowns_by_hand(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> Run:
-    return opened(real("a100-nccl"))
+    return open_run(recorded_trace("a100-nccl"))
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_sections(name: str, trained: Run, empty: Run) -> None:
+def test_every_section_can_be_queried(name: str, trained: Run, empty: Run) -> None:
     found, nothing = trained.section(name), empty.section(name)
     # Not in the trace: memory, shapes, and other ranks.
     assert (len(found) > 0) == (name not in ("roofline", "mfu", "stragglers"))
@@ -209,12 +221,12 @@ def test_sections(name: str, trained: Run, empty: Run) -> None:
     assert cut.was_cut == (len(found) > 1)
 
 
-def test_sections_have_names_of_their_own() -> None:
+def test_section_names_are_unique() -> None:
     assert len(set(SECTIONS)) == len(SECTIONS)
     assert {"steps", "devices", "critical_path", "operations", "kernels"} <= set(SECTIONS)
 
 
-def test_a_section_that_is_not_there(empty: Run) -> None:
+def test_unknown_sections_are_rejected(empty: Run) -> None:
     with pytest.raises(ValueError, match=r"no section 'kernel': there are steps, .*, stragglers"):
         empty.section("kernel")
 
@@ -248,15 +260,15 @@ def training(*, is_after: bool, steps: int = 10) -> list[Event]:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Run, Run]:
-    before = made(folder(tmp_path, "before"), training(is_after=False))
-    return before, made(folder(tmp_path, "after"), training(is_after=True))
+    before = run_from(folder(tmp_path, "before"), training(is_after=False))
+    return before, run_from(folder(tmp_path, "after"), training(is_after=True))
 
 
 def metrics(comparison: marey.Comparison) -> dict[str, Row]:
     return {row["metric"]: row for row in by_column(comparison.metrics)}
 
 
-def test_metrics_by_hand(pair: tuple[Run, Run]) -> None:
+def test_metrics_match_hand_computed_values(pair: tuple[Run, Run]) -> None:
     compared = marey.compare(*pair).metrics
     assert types(compared) == {
         "metric": "string",
@@ -335,7 +347,7 @@ def changes(result: Result) -> list[tuple[Any, ...]]:
     return [tuple(row[column] for column in columns) for row in by_column(result)]
 
 
-def test_operations_by_hand(pair: tuple[Run, Run]) -> None:
+def test_operations_match_hand_computed_values(pair: tuple[Run, Run]) -> None:
     found = marey.compare(*pair).operations
     assert types(found) == DIFFERENCES
     # What changed most comes first; of what is alike, by path.
@@ -361,7 +373,7 @@ def test_operations_by_hand(pair: tuple[Run, Run]) -> None:
     assert (new["before_count"], new["before_self_nanos"], new["after_count"]) == (None, None, 1)
 
 
-def test_kernels_by_hand(pair: tuple[Run, Run]) -> None:
+def test_kernels_match_hand_computed_values(pair: tuple[Run, Run]) -> None:
     found = marey.compare(*pair).kernels
     assert types(found) == DIFFERENCES
     # All three change by as much.
@@ -372,7 +384,7 @@ def test_kernels_by_hand(pair: tuple[Run, Run]) -> None:
     ]
 
 
-def test_renames_by_hand(pair: tuple[Run, Run]) -> None:
+def test_renames_match_hand_computed_values(pair: tuple[Run, Run]) -> None:
     found = marey.compare(*pair).renames
     assert types(found) == dict.fromkeys(("what", "before", "after", "reason"), "string")
     function = ("step/model::attention_1", "step/model::attention_2", "same function")
@@ -380,7 +392,7 @@ def test_renames_by_hand(pair: tuple[Run, Run]) -> None:
     assert found.rows() == [("operation", *function), ("kernel", *part)]
 
 
-def test_the_other_way_around(pair: tuple[Run, Run]) -> None:
+def test_a_comparison_is_symmetric(pair: tuple[Run, Run]) -> None:
     there, back = marey.compare(*pair), marey.compare(*reversed(pair))
     opposite = {"added": "removed", "removed": "added", "increased": "decreased"}
     expected = {
@@ -394,8 +406,8 @@ def test_the_other_way_around(pair: tuple[Run, Run]) -> None:
         assert row["significant"] == restored[name]["significant"]
 
 
-def test_a_run_does_not_differ_from_itself(pair: tuple[Run, Run]) -> None:
-    for run in (pair[0], opened(real("a100-nccl"))):
+def test_a_run_compared_with_itself_has_no_change(pair: tuple[Run, Run]) -> None:
+    for run in (pair[0], open_run(recorded_trace("a100-nccl"))):
         same = marey.compare(run, run)
         assert {row["change"] for row in metrics(same).values()} == {0, None}
         assert "yes" not in same.metrics.column("significant")
@@ -407,7 +419,7 @@ def test_a_run_does_not_differ_from_itself(pair: tuple[Run, Run]) -> None:
         assert same.renames.rows() == []
 
 
-def test_runs_or_their_paths(pair: tuple[Run, Run]) -> None:
+def test_compare_accepts_runs_and_paths(pair: tuple[Run, Run]) -> None:
     opened_before = marey.compare(*pair)
     paths = [run.path for run in pair]
     for sides in ((paths[0], paths[1]), (Path(paths[0]), pair[1]), (pair[0], paths[1])):
@@ -428,7 +440,7 @@ def test_runs_or_their_paths(pair: tuple[Run, Run]) -> None:
         marey.compare(pair[1], "nowhere.marey")
 
 
-def test_changes_that_are_none(pair: tuple[Run, Run]) -> None:
+def test_changes_within_the_tolerance_count_as_unchanged(pair: tuple[Run, Run]) -> None:
     # 150 of the longer, 350 us, are 42.9 %.
     for tolerance, category in ((42.8, "increased"), (42.9, "unchanged")):
         compared = marey.compare(*pair, tolerance=tolerance)
@@ -437,7 +449,7 @@ def test_changes_that_are_none(pair: tuple[Run, Run]) -> None:
         assert of_path["step/aten::relu"]["category"] == "added"
 
 
-def test_a_run_without_anything(pair: tuple[Run, Run], empty: Run) -> None:
+def test_empty_runs_can_be_compared(pair: tuple[Run, Run], empty: Run) -> None:
     compared = marey.compare(pair[0], empty)
     assert set(compared.operations.column("category")) == {"removed"}
     assert compared.check("step_time>+3%").column("outcome") == ["inconclusive"]
@@ -471,7 +483,7 @@ def test_a_run_without_anything(pair: tuple[Run, Run], empty: Run) -> None:
         ("mfu<40", "inconclusive", None, 40),
     ],
 )
-def test_outcomes(
+def test_conditions_pass_fail_or_are_inconclusive(
     pair: tuple[Run, Run], condition: str, outcome: str, judged: float | None, threshold: float
 ) -> None:
     [row] = by_column(marey.compare(*pair).check(condition))
@@ -481,7 +493,7 @@ def test_outcomes(
     assert row["why"]
 
 
-def test_several_conditions(pair: tuple[Run, Run]) -> None:
+def test_each_condition_has_a_row(pair: tuple[Run, Run]) -> None:
     compared = marey.compare(*pair)
     found = compared.check("mfu<40", "step_time.p90>+3%", " gpu_busy > 1s ")
     assert types(found) == {
@@ -508,7 +520,7 @@ def test_several_conditions(pair: tuple[Run, Run]) -> None:
     assert (len(none), types(none)) == (0, types(found))
 
 
-def test_steps_that_a_statistic_needs(pair: tuple[Run, Run]) -> None:
+def test_min_steps_decides_about_inconclusive(pair: tuple[Run, Run]) -> None:
     compared = marey.compare(*pair)
     for needed, outcome in ((10, "regression"), (11, "inconclusive")):
         checked = compared.check("step_time.mean>+3%", min_steps=needed)
@@ -527,7 +539,7 @@ def test_steps_that_a_statistic_needs(pair: tuple[Run, Run]) -> None:
         ("step_time.p50", 14, "is missing"),
     ],
 )
-def test_conditions_that_are_none(
+def test_invalid_conditions_are_rejected(
     pair: tuple[Run, Run], condition: str, column: int, problem: str
 ) -> None:
     compared = marey.compare(*pair)

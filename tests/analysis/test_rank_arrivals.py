@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyses import Event, check_documented, made, on_host, pick, rows, step
+from analyses import Event, check_documented, on_host, pick, rows, run_from, step
 from rank_traces import STEP_MICROS, host_traces
 
 VIEW = "rank_arrivals"
 
 
-def test_by_hand(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     # Rank 2 is the last twice, by 3000 and 2000; rank 1 once, by 400.
-    run = made(tmp_path, *host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
+    run = run_from(tmp_path, *host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     assert {(row["name"], row["path"], row["kind"]) for row in ours} == {
@@ -30,31 +30,31 @@ def test_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_rank_arrives_when_it_leaves_the_last_span_inside(tmp_path: Path) -> None:
-    run = made(tmp_path, *host_traces((0, 0, 3000), (0, 0, 3000), inside=3000))
+    run = run_from(tmp_path, *host_traces((0, 0, 3000), (0, 0, 3000), inside=3000))
     found = {row["rank"]: (row["last_count"], row["delay_nanos"]) for row in rows(run, VIEW)}
     assert found == {0: (0, 0), 1: (0, 0), 2: (2, 6_000_000)}
 
 
-def test_who_does_not_wait_ends_apart(tmp_path: Path) -> None:
+def test_spans_that_end_at_different_times_are_no_wait(tmp_path: Path) -> None:
     # Each rank goes its own way: the late one ends late, too.
     traces: list[list[Event]] = [[], []]
     for events, late in zip(traces, (0, 3000), strict=True):
         for number in range(3):
             start = STEP_MICROS * number + late
             events += [step(number, start, 600), on_host("work", start, 500)]
-    assert rows(made(tmp_path, *traces), VIEW) == []
+    assert rows(run_from(tmp_path, *traces), VIEW) == []
 
 
-def test_steps_tell_which_spans_are_the_same(tmp_path: Path) -> None:
+def test_spans_are_matched_by_step_number(tmp_path: Path) -> None:
     # The recording of rank 0 lacks the first step: what others did then is matched with nothing.
     traces = host_traces((0, 3000), (0, 3000), (0, 3000))
     traces[0] = [event for event in traces[0] if event["ts"] >= STEP_MICROS]
     found = {
         row["rank"]: (row["count"], row["delay_nanos"])
-        for row in rows(made(tmp_path, *traces), VIEW)
+        for row in rows(run_from(tmp_path, *traces), VIEW)
     }
     assert found == {0: (2, 0), 1: (2, 6_000_000)}
 
 
-def test_one_rank_waits_for_nobody(tmp_path: Path) -> None:
-    assert rows(made(tmp_path, *host_traces((3000,), (3000,))), VIEW) == []
+def test_a_single_rank_has_no_rows(tmp_path: Path) -> None:
+    assert rows(run_from(tmp_path, *host_traces((3000,), (3000,))), VIEW) == []

@@ -194,7 +194,7 @@ def first_cells(page: Page, column: int) -> list[str]:
     return page.texts(f"#section-kernels tbody tr td:nth-child({column})")
 
 
-def test_every_section_is_drawn(browser: Browser, tmp_path: Path) -> None:
+def test_every_section_is_rendered(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
     check_quiet(page)
     titles = ["Findings", "Steps", "Device time", "Kernels by device time", "Memory", "Flame graph"]
@@ -222,7 +222,7 @@ def test_every_section_is_drawn(browser: Browser, tmp_path: Path) -> None:
     assert page.evaluate("document.title") == "train.marey · marey report"
 
 
-def test_steps_are_as_high_as_long(browser: Browser, tmp_path: Path) -> None:
+def test_step_bars_are_proportional_to_durations(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
     outlines = "[...document.querySelectorAll('.step-bar .outline')].slice(0, 6)"
     heights = page.evaluate(f"{outlines}.map((one) => Number(one.getAttribute('height')))")
@@ -231,7 +231,7 @@ def test_steps_are_as_high_as_long(browser: Browser, tmp_path: Path) -> None:
     assert float(page.evaluate(part)) == pytest.approx(112 / 3 / 5)
 
 
-def test_steps_tell_by_mouse_and_by_key(browser: Browser, tmp_path: Path) -> None:
+def test_steps_show_details_by_mouse_and_keyboard(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
     page.hover(".step-bar")
     told = page.texts("#tip div")
@@ -252,7 +252,7 @@ def test_steps_tell_by_mouse_and_by_key(browser: Browser, tmp_path: Path) -> Non
     check_quiet(page)
 
 
-def test_tables_sort_and_filter(browser: Browser, tmp_path: Path) -> None:
+def test_tables_can_be_sorted_and_filtered(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
     kernels = "#section-kernels th:nth-child({}) button"
     page.click(kernels.format(3))
@@ -276,7 +276,7 @@ def test_tables_sort_and_filter(browser: Browser, tmp_path: Path) -> None:
     check_quiet(page)
 
 
-def test_long_tables_come_in_parts(browser: Browser, tmp_path: Path) -> None:
+def test_long_tables_are_paged(browser: Browser, tmp_path: Path) -> None:
     given = report()
     table = given["tables"][0]
     table["rows"] = [[f"kernel {n}", n, n, 1.0, 0] for n in range(1000)]
@@ -288,7 +288,7 @@ def test_long_tables_come_in_parts(browser: Browser, tmp_path: Path) -> None:
     assert len(first_cells(page, 1)) == 1000
 
 
-def test_flame_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
+def test_the_flame_graph_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
 
     def widths() -> dict[str, float]:
@@ -326,7 +326,9 @@ def test_flame_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
     check_quiet(page)
 
 
-def test_flame_of_5000_nodes_draws_those_that_can_be_seen(browser: Browser, tmp_path: Path) -> None:
+def test_a_flame_graph_of_5000_nodes_renders_only_visible_nodes(
+    browser: Browser, tmp_path: Path
+) -> None:
     given = report()
     given["charts"]["flame"] = [
         {
@@ -347,7 +349,7 @@ def test_flame_of_5000_nodes_draws_those_that_can_be_seen(browser: Browser, tmp_
     check_quiet(page)
 
 
-def test_flame_takes_deep_and_odd_trees(browser: Browser, tmp_path: Path) -> None:
+def test_the_flame_graph_renders_deep_and_odd_trees(browser: Browser, tmp_path: Path) -> None:
     given = report()
     node = {"kind": "scope", "depth": 1, "self_nanos": 0, "count": 1}
     chain = [{**node, "name": f"n{n}", "parent": n - 1, "total_nanos": 1000} for n in range(3_000)]
@@ -367,7 +369,7 @@ def test_flame_takes_deep_and_odd_trees(browser: Browser, tmp_path: Path) -> Non
     assert boxes[0] == boxes[1]
 
 
-def test_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_not_interpreted_as_markup(browser: Browser, tmp_path: Path) -> None:
     given = report()
     finding = given["findings"][0]
     given["findings"] = [
@@ -420,7 +422,9 @@ def test_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1200, 400])
-def test_it_fits_and_can_be_read(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+def test_the_page_fits_the_window_and_has_enough_contrast(
+    browser: Browser, tmp_path: Path, width: int, dark: bool
+) -> None:
     page = opened(browser, tmp_path, report(), width, dark)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     colours = page.evaluate(
@@ -448,7 +452,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_what_is_not_there_has_no_section(browser: Browser, tmp_path: Path) -> None:
+def test_sections_without_rows_are_omitted(browser: Browser, tmp_path: Path) -> None:
     given = report()
     given |= {"charts": {}, "tables": [], "findings": [], "warnings": [], "summary": []}
     page = opened(browser, tmp_path, given)
@@ -471,7 +475,7 @@ def test_what_is_not_there_has_no_section(browser: Browser, tmp_path: Path) -> N
     assert "NaN" not in page.evaluate("document.getElementById('report-body').innerHTML")
 
 
-def test_a_section_that_fails_says_so(browser: Browser, tmp_path: Path) -> None:
+def test_a_section_that_fails_shows_its_error(browser: Browser, tmp_path: Path) -> None:
     given = report()
     given["charts"]["flame"] = [None]
     page = opened(browser, tmp_path, given)
@@ -479,7 +483,7 @@ def test_a_section_that_fails_says_so(browser: Browser, tmp_path: Path) -> None:
     assert page.count(".kernel-bar") == 15
 
 
-def test_sql_is_copied(browser: Browser, tmp_path: Path) -> None:
+def test_the_sql_button_copies_the_query(browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, report())
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     page.click(".finding summary")
@@ -489,7 +493,7 @@ def test_sql_is_copied(browser: Browser, tmp_path: Path) -> None:
     assert page.texts(".pairs td") == ["1.23 ms", "89"]
 
 
-def test_other_scripts_do_not_run(browser: Browser, tmp_path: Path) -> None:
+def test_the_content_security_policy_blocks_other_scripts(browser: Browser, tmp_path: Path) -> None:
     """The policy of the page allows its own script, and no other, whatever should get in."""
     path = tmp_path / "report.html"
     text = rendered(report())
@@ -529,6 +533,8 @@ def test_other_scripts_do_not_run(browser: Browser, tmp_path: Path) -> None:
         ("", "name", ""),
     ],
 )
-def test_cells(browser: Browser, tmp_path: Path, value: object, column: str, text: str) -> None:
+def test_table_cells_are_formatted(
+    browser: Browser, tmp_path: Path, value: object, column: str, text: str
+) -> None:
     page = next(iter(browser.pages.values()), None) or opened(browser, tmp_path, report())
     assert page.evaluate(f"cell({json.dumps(value)}, {json.dumps(column)})") == text

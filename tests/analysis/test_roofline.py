@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from analysed_devices import A100, made_on
-from analyses import Event, Row, kernel, launch, made, on_gpu, on_host, opened, real, step
+from analyses import (
+    Event,
+    Row,
+    kernel,
+    launch,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    run_from,
+    step,
+)
 from analyses import rows as view
 
 HALF = "c10::Half"
@@ -47,7 +58,7 @@ def one(found: list[Row], name: str, device: int = 0) -> Row:
     return row
 
 
-def test_operators_against_the_peaks(tmp_path: Path) -> None:
+def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
     events = [
         # 2 x 4096^3 FLOP in 10 ms; twice.
         *multiplied(1, 0, 10_000, 4096, 4096, 4096),
@@ -78,7 +89,7 @@ def test_operators_against_the_peaks(tmp_path: Path) -> None:
     assert row["peak_flops_percent"] is row["peak_bandwidth_percent"] is None
 
 
-def test_kernels_share_what_their_operator_costs(tmp_path: Path) -> None:
+def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
     """By the time that they took, so both are as far from the peak as the operator is."""
     events = [
         *multiplied(1, 0, 30, 256, 256, 256, name="gemm"),
@@ -103,7 +114,7 @@ def test_kernels_share_what_their_operator_costs(tmp_path: Path) -> None:
         assert math.isclose(found, whole[column], rel_tol=1e-9), column
 
 
-def test_kernels_cost_what_the_call_did_that_launched_them(tmp_path: Path) -> None:
+def test_kernels_have_the_cost_of_the_call_that_launched_them(tmp_path: Path) -> None:
     """Two calls from one place, of other shapes: what ran names the call by its external id."""
     events: list[Event] = []
     for number, size, name in ((1, 64, "small"), (2, 256, "large")):
@@ -121,14 +132,14 @@ def test_kernels_cost_what_the_call_did_that_launched_them(tmp_path: Path) -> No
     assert one(view(run, "roofline"), "aten::mm")["flops"] == 2 * 64**3 + 2 * 256**3
 
 
-def test_few_operations_for_each_byte_are_bound_by_memory(tmp_path: Path) -> None:
+def test_low_arithmetic_intensity_is_bound_by_memory(tmp_path: Path) -> None:
     run = made_on(tmp_path, multiplied(1, 0, 100, 1, 4096, 4096), A100)
     row = one(view(run, "roofline"), "aten::addmm")
     assert row["arithmetic_intensity"] < 1
     assert row["bound"] == "memory"
 
 
-def test_types_have_their_peaks(tmp_path: Path) -> None:
+def test_peaks_depend_on_the_type(tmp_path: Path) -> None:
     events = [
         *multiplied(1, 0, 1000, 1024, 1024, 1024),
         *multiplied(2, 2000, 1000, 1024, 1024, 1024, HALF),
@@ -142,11 +153,11 @@ def test_types_have_their_peaks(tmp_path: Path) -> None:
     assert math.isclose(row["ridge_point"], 2 * each / least / (row["bytes"] / memory))
 
 
-def test_without_peaks_there_is_no_bound(tmp_path: Path) -> None:
+def test_devices_without_known_peaks_have_no_bound(tmp_path: Path) -> None:
     unknown = {**A100, "name": "Nobody's"}
     for run in [
         made_on(tmp_path, multiplied(1, 0, 10, 8, 8, 8), unknown),
-        made(tmp_path, multiplied(1, 0, 10, 8, 8, 8)),
+        run_from(tmp_path, multiplied(1, 0, 10, 8, 8, 8)),
     ]:
         row = one(view(run, "roofline"), "aten::addmm")
         assert row["flops"] == 1024
@@ -155,7 +166,7 @@ def test_without_peaks_there_is_no_bound(tmp_path: Path) -> None:
         assert row["ridge_point"] is row["bound"] is None
 
 
-def test_devices_share_what_one_place_launched(tmp_path: Path) -> None:
+def test_devices_share_the_cost_of_one_call(tmp_path: Path) -> None:
     events = [
         *multiplied(1, 0, 30, 64, 64, 64),
         *multiplied(2, 100, 10, 64, 64, 64, device=1),
@@ -167,13 +178,13 @@ def test_devices_share_what_one_place_launched(tmp_path: Path) -> None:
     assert math.isclose(flops[1], 3 * 2 * 64**3 * 0.25, rel_tol=1e-6)
 
 
-def test_ranks_have_their_own(tmp_path: Path) -> None:
+def test_ranks_are_not_mixed(tmp_path: Path) -> None:
     ranks = [multiplied(1, 0, 10, size, size, size) for size in (8, 16)]
-    found = view(made(tmp_path, *ranks), "roofline")
+    found = view(run_from(tmp_path, *ranks), "roofline")
     assert {row["rank"]: row["flops"] for row in found} == {0: 1024, 1: 8192}
 
 
-def test_utilization_of_steps(tmp_path: Path) -> None:
+def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
     events = [
         step(1, 0, 20_000),
         step(2, 20_000, 20_000),
@@ -203,7 +214,7 @@ def test_utilization_of_steps(tmp_path: Path) -> None:
     assert "21.0 of 25.0 ms" in row["method"]
 
 
-def test_utilization_of_several_devices(tmp_path: Path) -> None:
+def test_mfu_sums_the_peaks_of_several_devices(tmp_path: Path) -> None:
     events = [
         step(1, 0, 1000),
         *multiplied(1, 0, 100, 512, 512, 512),
@@ -217,15 +228,15 @@ def test_utilization_of_several_devices(tmp_path: Path) -> None:
     assert (row["devices"], row["peak_flops_per_second"], row["mfu_percent"]) == (2, None, None)
 
 
-def test_without_shapes_steps_or_devices(tmp_path: Path) -> None:
+def test_without_shapes_steps_or_devices_there_are_no_rows(tmp_path: Path) -> None:
     # Steps and kernels, no shapes: as it was recorded.
-    (row,) = view(opened(real("a100-nccl")), "mfu")
+    (row,) = view(open_run(recorded_trace("a100-nccl")), "mfu")
     assert (row["step_count"], row["covered_nanos"]) == (3, 0)
     assert row["flops_per_step"] is row["mfu_percent"] is row["dtype_bits"] is None
     # No steps.
-    assert view(opened(real("critical-path-alexnet")), "mfu") == []
+    assert view(open_run(recorded_trace("critical-path-alexnet")), "mfu") == []
     # No devices.
-    assert view(opened(real("cpu-only-gloo")), "mfu") == []
-    assert view(opened(real("cpu-only-gloo")), "roofline") == []
+    assert view(open_run(recorded_trace("cpu-only-gloo")), "mfu") == []
+    assert view(open_run(recorded_trace("cpu-only-gloo")), "roofline") == []
     # No host: whatever launched it is unknown.
-    assert view(made(tmp_path, [on_gpu("k", 0, 10)]), "roofline") == []
+    assert view(run_from(tmp_path, [on_gpu("k", 0, 10)]), "roofline") == []

@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import check_documented, hta, kernel, launch, made, on_gpu, opened, real, rows, step
+from analyses import (
+    check_documented,
+    hta,
+    kernel,
+    launch,
+    on_gpu,
+    open_run,
+    recorded_trace,
+    rows,
+    run_from,
+    step,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -15,10 +26,10 @@ pytestmark = [
 VIEW = "step_kernels"
 
 
-def test_as_hta_counts_iterations() -> None:
+def test_steps_match_htas_iterations() -> None:
     # HTA gives each activity of a device the iteration that its launch began in (none, and so does
     # not count it, on stream 0, which this trace has not).
-    trace = hta(real("a100-nccl")).t
+    trace = hta(recorded_trace("a100-nccl")).t
     events = trace.get_trace(0)
     symbols = trace.symbol_table.get_sym_table()
     ran = events[
@@ -30,15 +41,15 @@ def test_as_hta_counts_iterations() -> None:
         int(number): (len(group), round(1000 * group["dur"].sum()))
         for number, group in ran.groupby("iteration")
     }
-    run = opened(real("a100-nccl"))
+    run = open_run(recorded_trace("a100-nccl"))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     assert {row["number"]: (row["count"], row["total_nanos"]) for row in ours} == expected
     assert sorted(expected) == [4, 5, 6]
 
 
-def test_by_hand(tmp_path: Path) -> None:
-    run = made(
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [
             step(3, 100, 100),
@@ -86,7 +97,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert (first["start_nanos"], first["end_nanos"]) == (160_000, 227_000)
 
 
-def test_several_ranks(tmp_path: Path) -> None:
+def test_ranks_are_not_mixed(tmp_path: Path) -> None:
     # Numbers of launches mean nothing in another process; nor do those of steps. Rank 2 launches
     # after its step.
     traces = [
@@ -99,13 +110,13 @@ def test_several_ranks(tmp_path: Path) -> None:
     ]
     found = {
         row["rank"]: (row["number"], row["total_nanos"])
-        for row in rows(made(tmp_path, *traces), VIEW)
+        for row in rows(run_from(tmp_path, *traces), VIEW)
     }
     assert found == {0: (0, 5000), 1: (1, 6000)}
 
 
-def test_without_anything(tmp_path: Path) -> None:
-    assert rows(opened(real("cpu-only-gloo")), VIEW) == []
-    assert rows(opened(real("critical-path-alexnet")), VIEW) == []  # no steps
-    assert rows(made(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
-    assert rows(made(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches
+def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
+    assert rows(open_run(recorded_trace("critical-path-alexnet")), VIEW) == []  # no steps
+    assert rows(run_from(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
+    assert rows(run_from(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import Event, allocated, made, on_host, opened, real, step
+from analyses import Event, allocated, on_host, open_run, recorded_trace, run_from, step
 from analyses import rows as viewed
 
 VIEW = "step_memory"
 
 
 def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:
-    found = viewed(made(folder, list(events)), VIEW)
+    found = viewed(run_from(folder, list(events)), VIEW)
     found.sort(key=lambda row: (row["device_type"], row["device"] or 0, row["start_nanos"]))
     columns = ("number", "device", "allocated_bytes", "peak_bytes", "reserved_bytes")
     return [tuple(row[column] for column in (*columns, "change_bytes")) for row in found]
 
 
-def test_by_hand(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     events = [
         allocated(50, 10),
         step(0, 100, 100),
@@ -39,12 +39,12 @@ def test_by_hand(tmp_path: Path) -> None:
     ]
 
 
-def test_the_moment_between_two_steps_is_of_the_second(tmp_path: Path) -> None:
+def test_an_event_between_two_steps_belongs_to_the_second(tmp_path: Path) -> None:
     events = [step(0, 100, 100), allocated(100, 10), step(1, 200, 100), allocated(200, 20)]
     assert sums(tmp_path, *events) == [(0, 0, 10, 10, 20, None), (1, 0, 20, 20, 40, 10)]
 
 
-def test_each_memory_by_itself(tmp_path: Path) -> None:
+def test_memories_are_not_mixed(tmp_path: Path) -> None:
     events = [
         step(0, 100, 100),
         allocated(110, 10),
@@ -63,8 +63,8 @@ def test_each_memory_by_itself(tmp_path: Path) -> None:
     ]
 
 
-def test_each_process_by_itself(tmp_path: Path) -> None:
-    run = made(
+def test_processes_are_not_mixed(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         [step(0, 100, 100), allocated(110, 10)],
         [step(0, 100, 100), allocated(110, 20)],
@@ -73,7 +73,7 @@ def test_each_process_by_itself(tmp_path: Path) -> None:
     assert found == {0: 10, 1: 20}
 
 
-def test_steps_of_two_threads(tmp_path: Path) -> None:
+def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
     # They overlap: each has what was allocated when it ended, and its own peak.
     events = [
         step(0, 100, 200),
@@ -91,12 +91,12 @@ def test_steps_of_two_threads(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_known(tmp_path: Path) -> None:
+def test_runs_without_allocator_events_have_no_rows(tmp_path: Path) -> None:
     # No steps; no events; none before the first step ends; none that says what is allocated in all.
-    assert viewed(made(tmp_path, [on_host("op", 0, 1), allocated(5, 10)]), VIEW) == []
-    assert viewed(made(tmp_path, [step(0, 0, 10)]), VIEW) == []
-    assert viewed(made(tmp_path, [step(0, 0, 10), allocated(10, 5)]), VIEW) == []
+    assert viewed(run_from(tmp_path, [on_host("op", 0, 1), allocated(5, 10)]), VIEW) == []
+    assert viewed(run_from(tmp_path, [step(0, 0, 10)]), VIEW) == []
+    assert viewed(run_from(tmp_path, [step(0, 0, 10), allocated(10, 5)]), VIEW) == []
     event = allocated(5, 0)
     del event["args"]["Total Allocated"]
-    assert viewed(made(tmp_path, [step(0, 0, 10), event]), VIEW) == []
-    assert viewed(opened(real("a100-nccl")), VIEW) == []
+    assert viewed(run_from(tmp_path, [step(0, 0, 10), event]), VIEW) == []
+    assert viewed(open_run(recorded_trace("a100-nccl")), VIEW) == []

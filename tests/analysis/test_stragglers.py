@@ -13,12 +13,12 @@ from analyses import (
     check_documented,
     hta,
     launch,
-    made,
     on_gpu,
     on_host,
-    opened,
-    real,
+    open_run,
+    recorded_trace,
     rows,
+    run_from,
     step,
 )
 
@@ -78,8 +78,8 @@ def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
     return traces
 
 
-def test_by_hand(tmp_path: Path) -> None:
-    run = made(tmp_path, *ranks(*LATE))
+def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+    run = run_from(tmp_path, *ranks(*LATE))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     columns = [
@@ -104,20 +104,20 @@ def test_by_hand(tmp_path: Path) -> None:
     assert {(row["process_group"], row["group_size"]) for row in ours} == {("0", 3)}
 
 
-def test_a_clock_that_is_off_makes_no_straggler(tmp_path: Path) -> None:
+def test_clock_offsets_make_no_straggler(tmp_path: Path) -> None:
     # The import puts clocks so that collectives end together; HTA compares clocks of hosts as they
     # are.
     traces = ranks(*LATE)
     for event in traces[0]:
         event["ts"] += 5000
-    found = {row["rank"]: row["last_count"] for row in rows(made(tmp_path, *traces), VIEW)}
+    found = {row["rank"]: row["last_count"] for row in rows(run_from(tmp_path, *traces), VIEW)}
     assert found == {0: 0, 1: 2, 2: 1}
 
 
-def test_what_cannot_be_matched(tmp_path: Path) -> None:
+def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
     # Rank 2 lacks the first, which two have of three; all have the second. Without numbers nothing
     # is matched, since files may begin in the middle of a job; nor what one rank alone has.
-    run = made(
+    run = run_from(
         tmp_path,
         *ranks(
             (1, (100, 150, None)),
@@ -147,8 +147,8 @@ def pairs(**said: str) -> list[list[Event]]:
     return traces
 
 
-def test_groups_of_one_name_on_other_ranks_are_others(tmp_path: Path) -> None:
-    run = made(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
+def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> None:
+    run = run_from(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     found = {row["rank"]: (row["group_ranks"], row["count"], row["delay_nanos"]) for row in ours}
@@ -160,8 +160,8 @@ def test_groups_of_one_name_on_other_ranks_are_others(tmp_path: Path) -> None:
     }
 
 
-def test_groups_that_nothing_tells_apart_are_counted_and_not_matched(tmp_path: Path) -> None:
-    run = made(tmp_path, *pairs())
+def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
+    run = run_from(tmp_path, *pairs())
     ours = rows(run, VIEW)
     check_documented(VIEW, run, ours)
     counts = {
@@ -176,8 +176,8 @@ def test_groups_that_nothing_tells_apart_are_counted_and_not_matched(tmp_path: P
     assert lost == 4
 
 
-def test_groups_kinds_messages_and_ties(tmp_path: Path) -> None:
-    run = made(
+def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
+    run = run_from(
         tmp_path,
         *[
             [
@@ -210,17 +210,17 @@ def test_groups_kinds_messages_and_ties(tmp_path: Path) -> None:
     }
 
 
-def test_as_hta_finds_it(tmp_path: Path) -> None:
+def test_stragglers_match_hta(tmp_path: Path) -> None:
     # Where HTA works (one clock, kernels by the old name, one stream), the rank that it puts first.
-    run = made(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
+    run = run_from(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
     worst = max(rows(run, VIEW), key=lambda row: row["delay_nanos"])
     theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
     assert theirs.get_potential_stragglers(num_candidates=1) == [worst["rank"]] == [1]
 
 
-def test_hta_does_not_know_what_kernels_are_called_now(tmp_path: Path) -> None:
+def test_new_nccl_kernel_names_are_recognised(tmp_path: Path) -> None:
     # It looks for names that begin with ncclKernel, finds none, and takes the maximum of nothing.
-    run = made(tmp_path, *ranks(*LATE))
+    run = run_from(tmp_path, *ranks(*LATE))
     assert len(rows(run, VIEW)) == 3
     theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
     with pytest.raises(ValueError, match="empty"):
@@ -253,7 +253,7 @@ def recorded(rank: int, number: int, state: str) -> dict[str, Any]:
     }
 
 
-def test_collectives_that_never_began(tmp_path: Path) -> None:
+def test_collectives_that_never_began_are_ignored(tmp_path: Path) -> None:
     # Of what was only scheduled, the time is when it was asked for, not when it began: no lateness.
     paths = []
     for rank in range(2):
@@ -264,11 +264,11 @@ def test_collectives_that_never_began(tmp_path: Path) -> None:
         path.write_text(json.dumps(dump))
         paths.append(path)
     marey.import_files(paths, tmp_path / "job.marey")
-    answer = rows(opened(tmp_path / "job.marey"), VIEW)
+    answer = rows(open_run(tmp_path / "job.marey"), VIEW)
     found = {row["rank"]: (row["count"], row["last_count"]) for row in answer}
     assert found == {0: (2, 0), 1: (2, 2)}
 
 
-def test_nothing_to_match() -> None:
-    assert rows(opened(real("cpu-only-gloo")), VIEW) == []
-    assert rows(opened(real("a100-nccl")), VIEW) == []  # one rank, and no numbers
+def test_runs_without_collectives_have_no_rows() -> None:
+    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
+    assert rows(open_run(recorded_trace("a100-nccl")), VIEW) == []  # one rank, and no numbers

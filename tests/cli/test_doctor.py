@@ -127,7 +127,7 @@ def build_library(path: str, source: str, *linked: str) -> Path:
 CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void load(void) { abort(); }\n"
 
 
-def test_a_machine_without_anything_is_missing_things_and_not_broken() -> None:
+def test_a_machine_without_gpu_software_is_not_broken() -> None:
     page = Page(MAREY_NVML_LIB="/nowhere/libnvidia-ml.so.1")
     assert (page.exit_code, page.level, page.document["is_broken"]) == (0, "host", False)
     assert page.conclusion.startswith("Only the host side will be recorded: no NVIDIA driver: ")
@@ -175,7 +175,7 @@ def test_the_keys_of_the_data_are_stable() -> None:
     }
 
 
-def test_all_is_well_with_a_driver_and_a_libcupti() -> None:
+def test_a_driver_and_a_libcupti_are_ok() -> None:
     page = Page(**double("version 130001\ndriver 13000\ndevices 2\n"))
     path = page.one("libcupti")["facts"]["path"]
     assert page.conclusion == f"Kernels will be recorded by CUPTI 13.0 ({path})."
@@ -189,12 +189,12 @@ def test_all_is_well_with_a_driver_and_a_libcupti() -> None:
     assert not page.one("subscriber")["facts"]["is_beside_others"]
 
 
-def test_a_libcupti_that_bears_several_tools_says_so() -> None:
+def test_a_libcupti_with_several_subscribers_is_reported() -> None:
     subscriber = Page(**double("version 130500\ndriver 13030\n")).one("subscriber")
     assert (subscriber["state"], subscriber["facts"]["is_beside_others"]) == ("ok", True)
 
 
-def test_what_it_says_is_what_a_session_does() -> None:
+def test_the_conclusion_matches_what_a_session_records() -> None:
     env = double()
     del env["MAREY_CUPTI_LIB"]
     env["PYTHONPATH"] = str(Path("packages").absolute())
@@ -224,7 +224,7 @@ def test_records_are_tried_as_well_as_the_subscription() -> None:
         (35, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "NVreg_RestrictProfilingToAdminUsers=0"),
     ],
 )
-def test_a_libcupti_that_lets_nobody_in_is_broken(code: int, name: str, mend: str) -> None:
+def test_a_libcupti_that_rejects_subscribers_is_broken(code: int, name: str, mend: str) -> None:
     page = Page(**double(f"fail cuptiSubscribe {code}\n"))
     subscriber = page.one("subscriber")
     assert (page.exit_code, page.level, subscriber["state"]) == (1, "host", "broken")
@@ -272,7 +272,7 @@ def test_a_named_libcupti_that_is_newer_than_the_driver_is_broken() -> None:
     assert "it is for CUDA 13, and the driver for 12" in page.conclusion
 
 
-def test_one_that_is_newer_than_the_driver_is_passed_over_for_one_that_is_not() -> None:
+def test_a_libcupti_newer_than_the_driver_is_skipped() -> None:
     env = double("version 28\ndriver 12080\n")
     del env["MAREY_CUPTI_LIB"]
     own = Path(env["LD_LIBRARY_PATH"], "libcupti.so").resolve()
@@ -287,7 +287,7 @@ def test_one_that_is_newer_than_the_driver_is_passed_over_for_one_that_is_not() 
     assert page.conclusion.startswith("Kernels will be recorded by CUPTI 12 (")
 
 
-def test_a_libcupti_that_crashes_is_broken_and_hides_no_other() -> None:
+def test_a_crashing_libcupti_does_not_hide_the_others() -> None:
     env = double()
     del env["MAREY_CUPTI_LIB"]
     crashes = build_library("packages/nvidia/cu13/lib/libcupti.so.13", CRASHES)
@@ -309,7 +309,7 @@ def test_a_libcupti_that_crashes_is_broken_and_hides_no_other() -> None:
     assert broken["mend"] == f"export MAREY_CUPTI_LIB={sound['facts']['path']}"
 
 
-def test_one_that_crashes_behind_the_one_that_is_used_does_no_harm() -> None:
+def test_a_crash_in_an_unused_libcupti_is_harmless() -> None:
     env = double()
     del env["MAREY_CUPTI_LIB"]
     crashes = build_library("cuda/extras/CUPTI/lib64/libcupti.so.13", CRASHES)
@@ -337,7 +337,7 @@ def test_a_wrong_name_of_a_libcupti_is_broken(name: str) -> None:
     assert libcupti["mend"].startswith("unset MAREY_CUPTI_LIB")
 
 
-def test_torch_and_triton_are_imported_elsewhere() -> None:
+def test_torch_and_triton_are_imported_in_child_processes() -> None:
     add_package("torch", TORCH.format(cuda="13.0"))
     add_package("triton", TRITON)
     page = Page(**double("driver 13000\n"))
@@ -406,7 +406,7 @@ def test_nvml_says_which_devices_have_counters() -> None:
     assert refused.one("nvml")["mend"] == "load the driver: `modprobe nvidia`"
 
 
-def test_ways_in_that_other_tools_hold_are_told() -> None:
+def test_injection_variables_of_other_tools_are_reported() -> None:
     other = Path("libtool.so").absolute()
     other.write_text("")
     library = marey._native.library_path()
@@ -421,7 +421,7 @@ def test_ways_in_that_other_tools_hold_are_told() -> None:
     assert Page(MAREY_NVTX="0").one("nvtx")["mend"] == "unset MAREY_NVTX"
 
 
-def test_variables_of_marey_are_listed_and_unknown_ones_found() -> None:
+def test_variables_are_listed_and_unknown_ones_flagged() -> None:
     page = Page(MAREY_DISABLE="1", MAREY_CHECKPOINT_SECS="3", MAREY_CHEKPOINT_SECS="3")
     found = {check["facts"]["name"]: check for check in page.all("variable")}
     assert {name: check["state"] for name, check in found.items() if "_REPLAY_" not in name} == {
@@ -454,7 +454,7 @@ def test_libraries_of_rocm_are_found_and_not_used() -> None:
         (0, None, None, None, ["missing", "missing", "ok"]),
     ],
 )
-def test_privileges_are_those_of_the_system_and_the_process(
+def test_privileges_follow_the_kernel_and_the_capabilities(
     capabilities: int,
     restricted: int | None,
     paranoid: int | None,
@@ -493,14 +493,14 @@ def test_the_page_for_people_has_sections_marks_mends_and_a_conclusion() -> None
     assert "\x1b" not in done.stdout
 
 
-def test_nothing_of_a_variable_is_obeyed_by_the_terminal() -> None:
+def test_control_characters_in_variables_are_escaped() -> None:
     done = doctor(MAREY_CHECKPOINT_SECS="3\n\x1b[31m\udcff\u00e9", PYTHONIOENCODING="ascii")
     assert done.stderr == ""
     assert "  ok       MAREY_CHECKPOINT_SECS=3\\n\\x1b[31m\\udcff\u00e9\n" in done.stdout
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_may_leave(options: list[str]) -> None:
+def test_a_closed_pipe_is_no_error(options: list[str]) -> None:
     ours, its = os.pipe()
     os.close(ours)
     program = "from marey import _cli; _cli.main()"
@@ -515,7 +515,7 @@ def test_a_reader_may_leave(options: list[str]) -> None:
     ("env", "is_colourful"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
-def test_a_terminal_has_colours_unless_they_are_unwanted(
+def test_terminals_get_colours_unless_no_color_is_set(
     env: dict[str, str], is_colourful: bool
 ) -> None:
     ours, its = pty.openpty()
@@ -530,7 +530,7 @@ def test_a_terminal_has_colours_unless_they_are_unwanted(
         assert terminal.read(64).decode().strip() == str(is_colourful)
 
 
-def test_it_neither_loads_the_engine_nor_starts_anything_here() -> None:
+def test_the_doctor_loads_no_library_in_its_own_process() -> None:
     program = """
         import sys
         from marey import _doctor
@@ -544,7 +544,7 @@ def test_it_neither_loads_the_engine_nor_starts_anything_here() -> None:
     assert run_well(program, **double()) == "[] False False\n[] no session wants it\n"
 
 
-def test_help_and_usage() -> None:
+def test_help_and_usage_errors() -> None:
     done = doctor("--help")
     assert done.exit_code == 0
     assert "marey doctor --json" in done.stdout

@@ -390,7 +390,7 @@ def test_a_signal_ends_the_program_as_it_ends_the_plain_one(number: signal.Signa
     assert profiled.exit_code == -number
 
 
-def test_a_handler_of_the_script_gets_the_signal() -> None:
+def test_a_signal_handler_of_the_script_runs() -> None:
     write(
         "script.py",
         """
@@ -415,7 +415,7 @@ SCOPED = """
     """
 
 
-def test_the_profile_bears_the_name_of_the_script() -> None:
+def test_the_profile_is_named_after_the_script() -> None:
     write("code/train_gpt.py", SCOPED)
     seen = run(*RUN, "code/train_gpt.py")
     assert profiles() == ["train_gpt.hatchet"]
@@ -517,7 +517,7 @@ def child_profiles() -> list[str]:
     return [name for name in profiles() if re.search(r"\.\d+\.hatchet$", name)]
 
 
-def test_a_child_writes_a_profile_of_its_own() -> None:
+def test_a_child_process_writes_its_own_profile() -> None:
     write("script.py", in_child(SCOPED))
     seen = assert_same("script.py")
     (name,) = child_profiles()
@@ -526,14 +526,14 @@ def test_a_child_writes_a_profile_of_its_own() -> None:
     assert seen.marey.count("marey: wrote ") == 1
 
 
-def test_a_grandchild_is_followed_and_silent_processes_write_nothing() -> None:
+def test_grandchildren_are_profiled_and_empty_profiles_are_not_written() -> None:
     write("script.py", in_child(in_child(SCOPED)))
     assert run(*RUN, "script.py").exit_code == 0
     (name,) = child_profiles()
     assert "outer" in names_in(name)
 
 
-def test_a_spawned_worker_is_followed() -> None:
+def test_spawned_workers_are_profiled() -> None:
     write(
         "script.py",
         """
@@ -551,12 +551,12 @@ def test_a_spawned_worker_is_followed() -> None:
     assert [names_in(name) & {"worker"} for name in child_profiles()] == [{"worker"}]
 
 
-def test_children_are_left_alone_on_request() -> None:
+def test_no_children_disables_profiling_of_children() -> None:
     write("script.py", in_child("import os; print('MAREY_RUN' in os.environ)\n"))
     assert run(*RUN, "--no-children", "script.py").stdout == "False\n"
 
 
-def test_a_child_has_the_path_of_a_plain_one() -> None:
+def test_children_have_the_sys_path_of_plain_python() -> None:
     write("script.py", in_child("import sys; print(sys.path, sys.argv, sys.orig_argv)"))
     assert_same("script.py")
 
@@ -575,14 +575,14 @@ def test_a_broken_sitecustomize_is_reported_as_python_does() -> None:
     assert assert_same("script.py", PYTHONPATH=paths).stdout == "x\n"
 
 
-def test_a_child_goes_on_when_it_cannot_be_profiled() -> None:
+def test_a_child_that_cannot_be_profiled_runs_on() -> None:
     write("script.py", "import os; os.environ['MAREY_RUN'] = 'no'\n" + in_child("print('x')"))
     seen = run(*RUN, "script.py")
     assert (seen.exit_code, seen.stdout, seen.stderr) == (0, "x\n", "")
     assert re.search(r"^marey: process \d+ is not profiled: ", seen.marey, re.MULTILINE)
 
 
-def test_an_environment_without_marey_is_left_alone() -> None:
+def test_an_environment_without_marey_runs_unprofiled() -> None:
     assert run(sys.executable, "-m", "venv", "--without-pip", "bare").exit_code == 0
     write(
         "script.py",
@@ -609,12 +609,12 @@ def test_a_run_inside_a_run_writes_its_own_profile() -> None:
 # Commands
 
 
-def test_a_command_is_the_program_itself() -> None:
+def test_a_command_replaces_the_process() -> None:
     seen = run(*RUN, "--", "sh", "-c", "cat; echo got $0 $1; exit 5", "-n", "--", stdin="in\n")
     assert seen[:3] == (5, "in\ngot -n --\n", "")
 
 
-def test_a_command_dies_of_its_signal() -> None:
+def test_the_signal_that_kills_a_command_is_reported() -> None:
     assert run(*RUN, "--", "sh", "-c", "kill -9 $$").exit_code == -signal.SIGKILL
 
 
@@ -627,7 +627,7 @@ def test_python_processes_of_a_command_are_profiled() -> None:
     assert seen.marey == "marey: each Python process writes job.<pid>.hatchet\n"
 
 
-def test_a_command_that_is_not_there() -> None:
+def test_a_missing_command_is_reported() -> None:
     seen = run(*RUN, "--", "no-such-command")
     assert (seen.exit_code, seen.stderr) == (127, "error: command not found: no-such-command\n")
     write("not_executable", "")
@@ -658,7 +658,7 @@ def test_the_installed_command_does_the_same() -> None:
     assert profiled.exit_code == -signal.SIGINT
 
 
-def test_options_after_the_script_are_its_own() -> None:
+def test_options_after_the_script_belong_to_the_script() -> None:
     write("script.py", "import sys; print(sys.argv[1:])")
     arguments = ["-n", "x", "--help", "-m", "--", "--no-torch"]
     assert run(*RUN, "-n", "mine", "script.py", *arguments).stdout == f"{arguments}\n"
@@ -674,7 +674,7 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"marey \d+\.\d+\.\d+\S*\n", run(*MAREY, "--version").stdout)
 
 
-def test_the_help_of_run_has_the_options_that_it_takes() -> None:
+def test_the_help_of_run_lists_exactly_its_options() -> None:
     helped = run(*RUN, "-n", "x", "--help")
     assert helped.exit_code == 0
     assert helped.stdout == run(*MAREY, "help", "run").stdout
@@ -704,7 +704,7 @@ def test_the_help_of_run_has_the_options_that_it_takes() -> None:
         ["-o", "/dev/null/x/y", "script.py"],
     ],
 )
-def test_a_wrong_command_line_is_refused_before_the_script_runs(arguments: list[str]) -> None:
+def test_usage_errors_are_reported_before_the_script_runs(arguments: list[str]) -> None:
     write("script.py", "print('ran')")
     seen = run(*RUN, *arguments)
     assert (seen.exit_code, seen.stdout) == (2, "")

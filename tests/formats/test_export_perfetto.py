@@ -209,7 +209,7 @@ def test_the_schema_knows_every_field(trace: Trace) -> None:
                 waiting.extend(value if field.is_repeated else [value])
 
 
-def test_packets_are_of_one_sequence_that_begins_with_nothing(trace: Trace) -> None:
+def test_packets_are_one_sequence_with_cleared_state(trace: Trace) -> None:
     cleared = pb.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     needed = pb.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
     assert {packet.trusted_packet_sequence_id for packet in trace.packets} == {1}
@@ -227,7 +227,7 @@ def test_slices_nest_and_keep_their_times(trace: Trace) -> None:
         assert times == (start * 1000, end * 1000)
 
 
-def test_tracks_are_named_and_lie_in_their_process(trace: Trace) -> None:
+def test_tracks_are_named_and_belong_to_their_process(trace: Trace) -> None:
     slices = trace.slices()
     main = trace.tracks[slices["aten::mm"].track]
     assert (main.thread.pid, main.thread.tid, main.thread.thread_name) == (42, 7, "main")
@@ -238,7 +238,7 @@ def test_tracks_are_named_and_lie_in_their_process(trace: Trace) -> None:
     assert "rank 3" in process.process_labels
 
 
-def test_what_crosses_is_on_a_track_beside(trace: Trace) -> None:
+def test_overlapping_slices_are_on_separate_tracks(trace: Trace) -> None:
     slices = trace.slices()
     gemm, crossing = slices["gemm"], slices["crosses gemm"]
     assert gemm.track != crossing.track
@@ -250,7 +250,7 @@ def test_arguments_are_debug_annotations(trace: Trace) -> None:
     assert without_marks(annotations) == ARGS
 
 
-def test_launches_point_to_what_they_launched(trace: Trace) -> None:
+def test_flows_connect_launches_with_their_activities(trace: Trace) -> None:
     slices = trace.slices()
     launch, gemm = slices["cudaLaunchKernel"].event, slices["gemm"].event
     assert list(launch.flow_ids) == list(gemm.terminating_flow_ids) != []
@@ -261,7 +261,7 @@ def test_launches_point_to_what_they_launched(trace: Trace) -> None:
     assert graph.flow_ids != launch.flow_ids
 
 
-def test_other_flows_are_there_too(trace: Trace) -> None:
+def test_other_flows_are_exported(trace: Trace) -> None:
     instants = trace.of_type(pb.TrackEvent.TYPE_INSTANT)
     points = [event for _, event in instants if trace.name(event) == "fwdbwd"]
     assert list(points[0].flow_ids) == list(points[1].terminating_flow_ids) != []

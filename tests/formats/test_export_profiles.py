@@ -172,7 +172,7 @@ def foreign_profile() -> Any:
     return profile
 
 
-def test_a_foreign_profile_comes_back_with_everything(tmp_path: Path) -> None:
+def test_a_pprof_round_trip_keeps_everything(tmp_path: Path) -> None:
     profile = foreign_profile()
     (tmp_path / "in.pb").write_bytes(profile.SerializeToString())
     marey_cli("import", tmp_path / "in.pb", "-o", tmp_path / "run.marey")
@@ -187,7 +187,7 @@ def test_a_foreign_profile_comes_back_with_everything(tmp_path: Path) -> None:
     assert [texts(again, mapping.build_id) for mapping in again.mapping] == ["b"]
 
 
-def test_a_recorded_run_is_a_profile_of_its_time(tmp_path: Path) -> None:
+def test_a_recorded_run_becomes_a_profile_of_times(tmp_path: Path) -> None:
     profile = exported(RUN, tmp_path)
     assert types(profile) == ["spans/count", "time/nanoseconds"]
     times = {
@@ -199,7 +199,7 @@ def test_a_recorded_run_is_a_profile_of_its_time(tmp_path: Path) -> None:
     assert times["batch/step/backward"] == 702_223
 
 
-def test_a_flame_graph_is_sound_xml(tmp_path: Path) -> None:
+def test_a_flame_graph_is_valid_xml(tmp_path: Path) -> None:
     hostile = 'a<b>&"]]>\x01;outer: \u2028 größe 3\nother 1\n'
     (tmp_path / "in.txt").write_text(f"{'x' * 300} 4\n{hostile}", encoding="utf-8")
     marey_cli("import", tmp_path / "in.txt", "-o", tmp_path / "run.marey")

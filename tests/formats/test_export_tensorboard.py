@@ -71,7 +71,7 @@ def test_metrics_are_scalars(board: Any, lines: Path) -> None:
         assert [scalar.value for scalar in board.Scalars(tag)] == pytest.approx(values)
 
 
-def test_the_time_of_scopes_is_in_their_steps(board: Any, lines: Path) -> None:
+def test_times_of_scopes_are_scalars_by_step(board: Any, lines: Path) -> None:
     steps = list(rows(lines, "steps"))
     pid = steps[0]["process"]
 
@@ -87,7 +87,7 @@ def test_the_time_of_scopes_is_in_their_steps(board: Any, lines: Path) -> None:
     assert [scalar.value for scalar in scalars] == pytest.approx([inside(step) for step in steps])
 
 
-def test_the_flame_graph_is_a_picture(board: Any) -> None:
+def test_the_flame_graph_is_an_image(board: Any) -> None:
     (picture,) = board.Images("marey/flame")
     content: bytes = picture.encoded_image_string
     assert content.startswith(b"\x89PNG\r\n\x1a\n")

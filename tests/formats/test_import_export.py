@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record_in(tmp_path_factory.mktemp("recorded"))
 
 
-def test_calls_of_a_profile_are_those_of_each_place() -> None:
+def test_calls_are_counted_by_path() -> None:
     source = """
         import marey
         marey.start("x")
@@ -58,7 +58,7 @@ def test_calls_of_a_profile_are_those_of_each_place() -> None:
     assert counts == [("outer", 3), ("outer/inner", 6)]
 
 
-def test_temporary_files_go_where_the_program_says_last(
+def test_temporary_files_follow_the_current_tmpdir(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = trace(Path("trace.json.gz"))
@@ -79,7 +79,7 @@ def test_a_trace_is_opened_as_a_run() -> None:
         assert "trace.json.gz" in repr(run)
 
 
-def test_what_is_lost_is_a_warning() -> None:
+def test_losses_are_warnings() -> None:
     file = trace(Path("cut.json.gz"), cut=20)
     with pytest.warns(UserWarning, match=r"`: byte \d+: .* \(what follows is left out"):
         run = marey.open(file)
@@ -87,7 +87,7 @@ def test_what_is_lost_is_a_warning() -> None:
     assert run.sql(SPANS).column("path") == ["outer"]
 
 
-def test_what_cannot_be_read_is_an_error() -> None:
+def test_unreadable_files_are_errors() -> None:
     Path("notes.txt").write_text("hello world")
     with pytest.raises(marey.UnreadableRun, match="its content is of no known format"):
         marey.open("notes.txt")
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_an_error() -> None:
         marey.open("absent.json")
 
 
-def test_a_file_may_come_by_a_pipe() -> None:
+def test_a_pipe_can_be_imported() -> None:
     content = trace(Path("trace.json.gz")).read_bytes()
     os.mkfifo("pipe")
     with ThreadPoolExecutor(1) as pool:
@@ -108,13 +108,13 @@ def test_a_file_may_come_by_a_pipe() -> None:
         assert sent.result() == len(content)
 
 
-def test_no_files_are_no_run() -> None:
+def test_importing_no_files_is_an_error() -> None:
     with pytest.raises(ValueError, match="there are no files to import"):
         marey.import_files([], "job.marey")
     assert list(Path().iterdir()) == []
 
 
-def test_files_become_a_run() -> None:
+def test_several_files_are_imported_into_one_run() -> None:
     marey.import_files([trace(Path("a.json.gz")), trace(Path("b.json.gz"))], "job.marey")
     with marey.open("job.marey") as run:
         assert len(run.sql(SPANS)) == 4
@@ -140,7 +140,7 @@ def test_a_run_is_exported_and_read_again(path: Path) -> None:
     assert names == COUNTS
 
 
-def test_what_a_format_cannot_hold_is_a_warning(path: Path) -> None:
+def test_data_that_a_format_cannot_represent_is_a_warning(path: Path) -> None:
     with (
         marey.open(path) as run,
         pytest.warns(UserWarning, match="collapsed cannot hold 40 values of metrics"),
@@ -150,7 +150,7 @@ def test_what_a_format_cannot_hold_is_a_warning(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot hold")
-def test_a_stretch_of_time_is_exported(path: Path) -> None:
+def test_a_time_window_is_exported(path: Path) -> None:
     with marey.open(path) as run:
         middle = run.sql("SELECT min(start_nanos) FROM spans WHERE name = 'load'").rows()[0][0]
         run.export("before.json", end=middle)
@@ -170,7 +170,7 @@ def test_a_stretch_of_time_is_exported(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot hold")
-def test_a_folder_gets_a_file_of_the_usual_name(path: Path) -> None:
+def test_a_folder_gets_a_file_with_the_default_name(path: Path) -> None:
     Path("out").mkdir()
     with marey.open(path) as run:
         [trace_file] = run.export("out", format="kineto")
@@ -179,7 +179,7 @@ def test_a_folder_gets_a_file_of_the_usual_name(path: Path) -> None:
     assert stacks == "out/train.pb.gz"
 
 
-def test_whole_numbers_may_be_of_numpy(path: Path) -> None:
+def test_numpy_integers_are_accepted(path: Path) -> None:
     np = pytest.importorskip("numpy")
     with marey.open(path) as run:
         for steps in (np.int64(3), (np.uint8(3), 4)):
@@ -190,7 +190,7 @@ def test_whole_numbers_may_be_of_numpy(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot hold")
-def test_a_folder_that_is_not_there_is_made(path: Path) -> None:
+def test_missing_folders_are_created(path: Path) -> None:
     with marey.open(path) as run:
         assert run.export("new/one/", format="collapsed") == ["new/one/train.collapsed"]
         [events] = run.export("logs", format="tensorboard")
@@ -198,7 +198,7 @@ def test_a_folder_that_is_not_there_is_made(path: Path) -> None:
     assert Path(events).parent == Path("logs")
 
 
-def test_what_cannot_be_exported_is_an_error(path: Path) -> None:
+def test_exports_that_fail_are_errors(path: Path) -> None:
     with marey.open(path) as run:
         with pytest.raises(ValueError, match='there is no format "xls"'):
             run.export("x", format="xls")
@@ -226,7 +226,7 @@ def test_what_cannot_be_exported_is_an_error(path: Path) -> None:
     assert list(Path().iterdir()) == []
 
 
-def test_exporting_leaves_signals_alone(path: Path) -> None:
+def test_exporting_does_not_change_signal_handlers(path: Path) -> None:
     """Ctrl-C stays Python's: only the program `marey` answers signals itself."""
     program = """
 import signal, sys, warnings
@@ -244,7 +244,7 @@ except KeyboardInterrupt:
     assert done.stdout == "interrupted\n"
 
 
-def test_a_terminal_shows_how_far_an_import_is() -> None:
+def test_a_terminal_shows_the_progress_of_an_import() -> None:
     os.mkfifo("trace.json")
     ours, its = pty.openpty()
     command = [sys.executable, "-m", "marey", "import", "trace.json", "-o", "run.marey"]

@@ -14,7 +14,7 @@ from torch_programs import (
 torch = pytest.importorskip("torch")
 
 
-def test_enable_leaves_the_import_of_torch_to_the_program() -> None:
+def test_enable_does_not_import_torch() -> None:
     run_plain(
         """
         import importlib.util
@@ -43,7 +43,7 @@ def test_enable_leaves_the_import_of_torch_to_the_program() -> None:
     )
 
 
-def test_a_torch_that_does_not_import_fails_as_it_would() -> None:
+def test_an_import_error_of_torch_is_unchanged() -> None:
     run_plain(
         """
         import sys
@@ -71,7 +71,7 @@ def test_a_torch_that_does_not_import_fails_as_it_would() -> None:
 
 
 @pytest.mark.parametrize("imported", ["before", "after"])
-def test_disable_puts_everything_back(imported: str) -> None:
+def test_disable_removes_all_hooks(imported: str) -> None:
     run_plain(
         f"""
         import sys
@@ -133,7 +133,7 @@ def test_many_threads_may_enable_while_torch_is_imported() -> None:
     )
 
 
-def test_disable_in_the_middle_of_a_call_closes_its_scopes(tmp_path: Path) -> None:
+def test_disable_during_a_call_closes_its_scopes(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,
         """

@@ -42,7 +42,7 @@ def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls(tmp_path: Pat
     }
 
 
-def test_a_module_that_no_name_reaches_goes_by_its_class(tmp_path: Path) -> None:
+def test_a_module_without_a_name_has_the_name_of_its_class(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,
         """
@@ -129,7 +129,7 @@ def test_a_forward_that_is_a_generator_runs_outside_of_its_own_call(tmp_path: Pa
     }
 
 
-def test_threads_that_call_one_model_at_once(tmp_path: Path) -> None:
+def test_threads_may_call_one_model_at_the_same_time(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,
         """
@@ -178,7 +178,7 @@ def test_names_are_forgotten_with_their_modules() -> None:
     assert len(hooks._roots) == roots
 
 
-def test_a_model_whose_own_named_modules_fails_goes_by_class_names(tmp_path: Path) -> None:
+def test_a_model_with_failing_named_modules_has_class_names(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,
         """

@@ -28,7 +28,7 @@ def test_modules_backward_and_optimizer_nest_in_the_step(tmp_path: Path) -> None
     assert scopes == {"step": (3, inside)}
 
 
-def test_nodes_tell_their_kinds(tmp_path: Path) -> None:
+def test_nodes_have_their_kinds(tmp_path: Path) -> None:
     profile(tmp_path, "train(net, torch.optim.SGD(net.parameters()), x)")
     step = json.loads((tmp_path / "out.hatchet").read_text())[0]["children"][0]
     assert step["marey"]["kind"] == "step"

@@ -109,7 +109,7 @@ def test_exceptions_in_backward_and_in_a_closure_close_their_scopes(tmp_path: Pa
     assert outcome.scopes == {"step": (1, inside)}
 
 
-def test_compile_sees_no_break_and_no_warning(tmp_path: Path) -> None:
+def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
     outcome = profile(
         tmp_path,
         """

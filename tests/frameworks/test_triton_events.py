@@ -32,7 +32,7 @@ def timed(count: int, nanos: int) -> dict[str, Any]:
     return {"count": count, "time (ns)": nanos, "device_id": "3", "device_type": "CUDA"}
 
 
-def test_times_go_to_the_operator_of_the_launch_hook() -> None:
+def test_times_are_added_to_the_operator_of_the_launch_hook() -> None:
     gpu = FakeGpu()
     session = marey.start("x", hook=EventTimer(gpu))
     marey.start("x", hook="triton")
@@ -51,7 +51,7 @@ def test_times_go_to_the_operator_of_the_launch_hook() -> None:
     assert gpu.waits == 1
 
 
-def test_without_it_the_kernel_has_an_operator_of_its_own() -> None:
+def test_without_a_launch_hook_the_timer_enters_an_operator() -> None:
     gpu = FakeGpu()
     session = marey.start("x", hook=EventTimer(gpu))
     with marey.scope("outer"):
@@ -61,7 +61,7 @@ def test_without_it_the_kernel_has_an_operator_of_its_own() -> None:
     assert metrics(find(root, "outer/kernel")) == timed(1, 1000)
 
 
-def test_events_are_used_again() -> None:
+def test_events_are_reused() -> None:
     gpu = FakeGpu()
     session = marey.start("x", hook=EventTimer(gpu, max_pairs=8))
     for _ in range(10):
@@ -104,7 +104,7 @@ def test_launches_of_a_graph_are_not_timed() -> None:
     assert (metrics(find(root, "captured")), metrics(find(root, "eager"))) == ({}, timed(1, 10))
 
 
-def test_nothing_is_timed_while_nothing_records() -> None:
+def test_launches_are_not_timed_without_a_recording_session() -> None:
     gpu = FakeGpu()
     timer = EventTimer(gpu)
     session = marey.start("x", hook=timer)

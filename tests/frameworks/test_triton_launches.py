@@ -87,7 +87,7 @@ def test_launches_are_operators_with_their_metrics(run: Run) -> None:
     assert [type(found[key]) for key in expected] == [float, float, float, int, int]
 
 
-def test_metadata_are_not_evaluated_in_vain(run: Run) -> None:
+def test_metadata_are_evaluated_only_while_recording(run: Run) -> None:
     asked = run_well(
         run,
         """
@@ -113,7 +113,7 @@ def test_metadata_are_not_evaluated_in_vain(run: Run) -> None:
     assert asked.splitlines() == lines
 
 
-def test_an_error_of_the_metadata_is_the_launch_s_and_breaks_no_nesting(run: Run) -> None:
+def test_a_metadata_error_fails_the_launch_and_keeps_the_nesting(run: Run) -> None:
     seen = run_well(
         run,
         """
@@ -173,7 +173,7 @@ def test_a_launch_that_fails_leaves_its_operator(run: Run) -> None:
     assert not any(root["marey"]["losses"].values())
 
 
-def test_a_launch_in_an_operator_is_a_part_of_it(run: Run) -> None:
+def test_a_launch_inside_an_operator_is_not_recorded(run: Run) -> None:
     run_well(
         run,
         """
@@ -188,7 +188,7 @@ def test_a_launch_in_an_operator_is_a_part_of_it(run: Run) -> None:
     assert counts(tree("x.hatchet")) == {"fused": 1, "plain": 1}
 
 
-def test_a_hook_is_told_of_kernels_that_are_loaded(run: Run) -> None:
+def test_init_handle_is_called_for_loaded_kernels(run: Run) -> None:
     told = run_well(
         run,
         """
@@ -208,7 +208,7 @@ def test_a_hook_is_told_of_kernels_that_are_loaded(run: Run) -> None:
 
 
 @pytest.mark.parametrize("change", ["= None", "= lambda metadata: None", "= [print]"])
-def test_hooks_of_an_unknown_kind_are_told_once(run: Run, change: str) -> None:
+def test_unknown_hook_chains_warn_once(run: Run, change: str) -> None:
     done = run(
         f"""
         triton.knobs.runtime.launch_exit_hook {change}
@@ -227,7 +227,7 @@ def test_hooks_of_an_unknown_kind_are_told_once(run: Run, change: str) -> None:
     assert counts(tree("x.hatchet")) == {"outer": 1}
 
 
-def test_metadata_of_an_unknown_kind_are_told_once(run: Run) -> None:
+def test_unknown_metadata_types_warn_once(run: Run) -> None:
     done = run(
         """
         marey.start("x", hook="triton")

@@ -114,7 +114,7 @@ def architecture(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_instruction_of_the_text_is_counted_once(folder: Path, name: str) -> None:
+def test_every_instruction_is_counted_once(folder: Path, name: str) -> None:
     text = (folder / f"{name}.ptx").read_text()
     opcodes = re.findall(r"^\s*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:]+)+)\s", text, re.MULTILINE)
     for words in (
@@ -134,7 +134,7 @@ def accesses_of(folder: Path, name: str) -> list[Access]:
     return accesses(folder / f"{name}.ptx")
 
 
-def test_loads_and_stores_are_of_their_lines(folder: Path) -> None:
+def test_loads_and_stores_have_their_source_lines(folder: Path) -> None:
     load, store = line("total = tl.load(x"), line("tl.store(out + offsets")
     assert [
         (at(a), a.space, a.operation, a.width, a.count) for a in accesses_of(folder, "add")
@@ -145,7 +145,7 @@ def test_loads_and_stores_are_of_their_lines(folder: Path) -> None:
     ]
 
 
-def test_inlined_lines_tell_who_called(folder: Path) -> None:
+def test_inlined_lines_have_their_callers(folder: Path) -> None:
     shared = [a for a in accesses_of(folder, "softmax") if a.space == "SHARED"]
     assert {a.operation for a in shared} == {"LOAD", "STORE"}
     assert all(a.places[0].startswith("standard.py:") for a in shared)
@@ -161,7 +161,7 @@ def test_inlined_lines_tell_who_called(folder: Path) -> None:
     ]
 
 
-def test_tensor_cores_and_copies_in_the_background_are_told_apart(folder: Path) -> None:
+def test_tensor_core_and_async_copy_instructions_are_distinguished(folder: Path) -> None:
     found = accesses_of(folder, "matmul")
     (mma,) = (a for a in found if a.operation == "MMA")
     assert (at(mma), mma.instruction, mma.space) == (
@@ -177,7 +177,7 @@ def test_tensor_cores_and_copies_in_the_background_are_told_apart(folder: Path) 
     ]
 
 
-def test_tiles_are_copied_and_added_in_bulk_where_the_gpu_can(folder: Path) -> None:
+def test_bulk_copies_and_reductions_are_recognised(folder: Path) -> None:
     found = {(at(a), a.operation, a.source, a.space) for a in accesses_of(folder, "tiles")}
     load, store, add = (line(code) for code in ("left.load(", "right.store(", "right.atomic_add("))
     if architecture(folder) == 80:
@@ -190,7 +190,7 @@ def test_tiles_are_copied_and_added_in_bulk_where_the_gpu_can(folder: Path) -> N
         } < found
 
 
-def test_atomics_the_stack_and_called_functions(folder: Path) -> None:
+def test_atomics_local_memory_and_calls_are_recognised(folder: Path) -> None:
     atomics = [a for a in accesses_of(folder, "histogram") if a.operation == "ATOMIC"]
     assert [at(a) for a in atomics] == [
         line(f"tl.atomic_{name}(") for name in ("add", "max", "cas")
@@ -222,7 +222,7 @@ def reference(triton_36: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_what_the_plugin_prints_is_found(
+def test_every_line_of_the_plugin_is_found(
     target: int, reference: dict[str, str], tmp_path: Path
 ) -> None:
     # The plugin crashes on stores without a place, as `device_print` makes them.
@@ -330,7 +330,7 @@ def test_kernels_of_child_processes_are_shown(tmp_path: Path) -> None:
     assert {kernel for kernel, *_ in rows(done.stderr)} == {"histogram"}, done.stderr
 
 
-def test_an_exception_is_that_of_the_program(tmp_path: Path) -> None:
+def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
     program = write(tmp_path, "def fail():\n    raise KeyError('x')\nfail()\n")
     plain = run(sys.executable, program, directory=tmp_path)
     shown = run(*RUN, program, directory=tmp_path)
@@ -392,7 +392,7 @@ def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
     assert piped.stdout == done.stdout
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(SMALL)
     (tmp_path / "cut.ptx").write_text(SMALL[:80])
     (tmp_path / "k.amdgcn").write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n')
@@ -413,7 +413,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> N
     ]
 
 
-def test_names_cannot_draw_on_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
     done = run(*MEM_SPACES, "k.ptx", directory=tmp_path)
     assert "\x1b" not in done.stdout

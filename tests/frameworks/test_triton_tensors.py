@@ -40,7 +40,7 @@ def losses(root: Node) -> dict[str, int]:
     return {cause: count for cause, count in root["marey"]["losses"].items() if count}
 
 
-def test_a_tensor_on_a_gpu_is_added_when_it_has_come(gpu: FakeGpu) -> None:
+def test_a_gpu_tensor_is_added_when_it_has_arrived(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     with marey.scope("outer"):
         launch("kernel", flops8=FakeTensor(3, gpu), bytes=FakeTensor(4.0, gpu), tokens=1)
@@ -61,7 +61,7 @@ def test_a_tensor_on_a_gpu_is_added_when_it_has_come(gpu: FakeGpu) -> None:
     assert losses(root) == {}
 
 
-def test_a_vector_is_one_too(gpu: FakeGpu) -> None:
+def test_a_vector_tensor_is_added(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     launch("kernel", tokens=FakeTensor([1, 2], gpu), bytes=FakeTensor([3.0, 4.0]))
     launch("kernel", tokens=FakeTensor([10, 20], gpu))
@@ -70,7 +70,7 @@ def test_a_vector_is_one_too(gpu: FakeGpu) -> None:
     assert found == {"tokens": [11, 22], "bytes": [3, 4]}
 
 
-def test_a_loop_asks_once_a_launch_and_never_waits(gpu: FakeGpu) -> None:
+def test_launches_poll_once_and_never_wait(gpu: FakeGpu) -> None:
     marey.start("x", hook="triton")
     for _ in range(100):
         launch("kernel", tokens=FakeTensor(1, gpu))
@@ -78,7 +78,7 @@ def test_a_loop_asks_once_a_launch_and_never_waits(gpu: FakeGpu) -> None:
 
 
 @pytest.mark.parametrize("how", ["finalize", "deactivate", "phase", "get", "msgpack"])
-def test_what_reads_or_ends_a_recording_waits(gpu: FakeGpu, how: str) -> None:
+def test_reading_or_ending_a_recording_waits(gpu: FakeGpu, how: str) -> None:
     session = marey.start("x", hook="triton")
     assert session is not None
     launch("kernel", tokens=FakeTensor(7, gpu))
@@ -154,7 +154,7 @@ def test_values_beyond_the_limit_are_counted(gpu: FakeGpu) -> None:
     assert has_tokens == [True, True, False, True]
 
 
-def test_a_gpu_that_fails_loses_what_it_still_had(gpu: FakeGpu) -> None:
+def test_values_of_a_failed_gpu_are_counted_as_lost(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     launch("kernel", tokens=FakeTensor(1, gpu))
     gpu.is_broken = True
@@ -164,7 +164,7 @@ def test_a_gpu_that_fails_loses_what_it_still_had(gpu: FakeGpu) -> None:
     assert losses(root)["metrics_unfetched"] == 2
 
 
-def test_inside_a_capture_values_are_left_out_and_told_once(
+def test_tensors_during_a_capture_are_skipped_with_one_warning(
     gpu: FakeGpu, recwarn: pytest.WarningsRecorder
 ) -> None:
     session = marey.start("x", hook="triton")
@@ -178,7 +178,7 @@ def test_inside_a_capture_values_are_left_out_and_told_once(
     assert metrics(find(recorded(session), "kernel")) == {"flops": 2.0}
 
 
-def test_a_tensor_on_another_device_is_left_out(gpu: FakeGpu) -> None:
+def test_tensors_on_other_devices_are_skipped(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     with pytest.warns(UserWarning, match="left out: 'tokens': a tensor on a .*xpu.* device"):
         launch("kernel", tokens=FakeTensor(1, gpu, kind="xpu"))
@@ -212,7 +212,7 @@ def test_a_value_that_is_no_metric_fails_no_launch(
     assert metrics(find(root, "kernel")) == {"flops": 10.0}
 
 
-def test_what_waits_at_a_fork_is_the_parents(gpu: FakeGpu) -> None:
+def test_pending_values_at_a_fork_stay_with_the_parent(gpu: FakeGpu) -> None:
     session = marey.start("x", hook="triton")
     launch("kernel", tokens=FakeTensor(1, gpu))
     child = os.fork()

@@ -53,7 +53,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_without_a_device_it_says_so_and_succeeds(tmp_path: Path) -> None:
+def test_without_a_device_the_check_succeeds_with_a_message(tmp_path: Path) -> None:
     done = check(tmp_path, CUDA_VISIBLE_DEVICES="", LD_LIBRARY_PATH="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("gpu-check: skipped, there is no device that opens: ")
@@ -95,7 +95,7 @@ def test_a_check_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_directory")
-def test_the_stream_does_again_what_was_recorded(checked: Path, tmp_path: Path) -> None:
+def test_the_replay_script_reproduces_the_recording(checked: Path, tmp_path: Path) -> None:
     script = checked / "nvidia-h200-replayed.replay"
     done = run_program(
         """

@@ -54,7 +54,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
-def test_a_call_that_fails_is_named_and_the_host_side_recorded(refusal: Refusal) -> None:
+def test_a_failing_call_is_reported_and_the_host_is_recorded(refusal: Refusal) -> None:
     ended = outcome(
         """
         import json
@@ -105,7 +105,7 @@ def test_a_library_that_lacks_a_record_kind_still_has_kernels() -> None:
     assert [event["name"] for event in events if event.get("cat") == "kernel"] == ["kernel"]
 
 
-def test_a_tool_that_stays_is_named_with_what_makes_it_leave() -> None:
+def test_a_tool_that_holds_cupti_is_reported_with_a_remedy() -> None:
     """As torch.profiler stays when its session is over, unless `TEARDOWN_CUPTI` is set."""
     run(
         """
@@ -198,7 +198,7 @@ START = "assert cuda.cuInit(0) == 0"
 @pytest.mark.parametrize("hook", ['"triton"', "marey.hooks.LaunchHook()"])
 @pytest.mark.parametrize(("before", "after"), [(START, ""), ("", START)])
 @pytest.mark.parametrize("injection", [None, "/nowhere/tool.so"])
-def test_launches_of_triton_are_timed_by_events_where_cupti_is_held(
+def test_triton_launches_are_timed_by_events_if_cupti_is_held(
     hook: str, code: int, before: str, after: str, injection: str | None
 ) -> None:
     """Also where that shows when the program uses CUDA, which nobody may tell us."""
@@ -217,7 +217,7 @@ def test_launches_of_triton_are_timed_by_events_where_cupti_is_held(
     assert "end the other tool's session" in line
 
 
-def test_events_of_a_session_that_rests_are_its_own() -> None:
+def test_events_of_a_paused_session_belong_to_it() -> None:
     """The hook that times launches is the same when the session records again."""
     pytest.importorskip("triton")
     again = """
@@ -234,7 +234,7 @@ def test_events_of_a_session_that_rests_are_its_own() -> None:
     assert recorded() == {"step/matmul": (3, 4500)}
 
 
-def test_triton_has_its_kernels_where_nobody_tells_that_cuda_starts() -> None:
+def test_triton_kernels_are_recorded_without_the_injection() -> None:
     pytest.importorskip("triton")
     source = TRITON.format(torch=TORCH, hook='"triton"', before="", after=START)
     ended = outcome(source, CUDA_INJECTION64_PATH="/nowhere/tool.so")
@@ -243,7 +243,7 @@ def test_triton_has_its_kernels_where_nobody_tells_that_cuda_starts() -> None:
     assert note().startswith("CUPTI ")
 
 
-def test_a_program_whose_start_of_cuda_is_not_told_hears_why() -> None:
+def test_a_missing_injection_is_explained_at_the_end() -> None:
     ended = outcome(
         """
         marey.start("profile")
@@ -265,7 +265,7 @@ def test_a_program_whose_start_of_cuda_is_not_told_hears_why() -> None:
 # Losses
 
 
-def test_what_the_library_drops_is_counted() -> None:
+def test_records_dropped_by_cupti_are_counted() -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -278,7 +278,7 @@ def test_what_the_library_drops_is_counted() -> None:
     assert losses() == {"device_records_dropped": 3}
 
 
-def test_a_kernel_that_has_not_ended_is_counted_and_not_summed() -> None:
+def test_an_unfinished_kernel_is_a_loss_and_not_summed() -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -293,7 +293,7 @@ def test_a_kernel_that_has_not_ended_is_counted_and_not_summed() -> None:
 
 @pytest.mark.parametrize("delivery", ["inline", "worker"])
 @pytest.mark.parametrize("version", [26, 130_001])
-def test_no_more_memory_than_allowed_and_every_loss_counted(delivery: str, version: int) -> None:
+def test_buffers_are_bounded_and_every_loss_is_counted(delivery: str, version: int) -> None:
     """Of the versions, the older one takes no NULL for a buffer."""
     run(
         """

@@ -22,7 +22,7 @@ RUNNING = """
 
 
 @deliveries
-def test_the_end_of_a_session_takes_no_kernel_from_one_that_goes_on(delivery: str) -> None:
+def test_ending_a_session_keeps_the_kernels_of_another(delivery: str) -> None:
     """A forced flush shows what runs still without its end, and never again."""
     run(
         """
@@ -44,7 +44,7 @@ def test_the_end_of_a_session_takes_no_kernel_from_one_that_goes_on(delivery: st
 
 
 @deliveries
-def test_the_last_session_has_what_ended_and_counts_what_did_not(delivery: str) -> None:
+def test_the_last_session_counts_unfinished_kernels_as_lost(delivery: str) -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -58,7 +58,7 @@ def test_the_last_session_has_what_ended_and_counts_what_did_not(delivery: str) 
 
 
 @deliveries
-def test_what_others_launch_into_their_own_buffers_is_not_waited_for(delivery: str) -> None:
+def test_launches_of_other_threads_do_not_delay_the_end(delivery: str) -> None:
     run(
         """
         import time
@@ -144,7 +144,7 @@ def test_a_kernel_without_times_is_counted_and_its_time_is_a_loss() -> None:
     assert "gpu_min (ns)" not in untimed, "no time is known"
 
 
-def test_a_launch_is_heard_of_by_a_record_without_times() -> None:
+def test_a_record_without_times_completes_its_launch() -> None:
     out = run(
         """
         session = marey.start("profile", backend="cupti", mode="periodic_flushing")
@@ -176,7 +176,7 @@ DESTROYED = """
 
 
 @deliveries
-def test_kernels_of_a_graph_that_is_gone_have_their_capture(delivery: str) -> None:
+def test_kernels_of_a_destroyed_graph_keep_their_capture(delivery: str) -> None:
     """The executable goes before anybody has read what it launched."""
     run(
         """
@@ -202,7 +202,7 @@ def test_kernels_of_a_graph_that_is_gone_have_their_capture(delivery: str) -> No
 # Buffers
 
 
-def test_each_of_many_threads_has_room_in_a_buffer_of_its_own() -> None:
+def test_each_thread_gets_its_own_buffer() -> None:
     run(
         """
         threads = 150
@@ -228,7 +228,7 @@ def test_each_of_many_threads_has_room_in_a_buffer_of_its_own() -> None:
 
 
 @deliveries
-def test_buffers_come_zeroed_again_and_again(delivery: str) -> None:
+def test_reused_buffers_are_zeroed(delivery: str) -> None:
     run(
         """
         for _ in range(2):

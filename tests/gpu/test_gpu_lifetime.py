@@ -44,7 +44,7 @@ def test_a_session_from_before_the_driver_has_its_first_launch() -> None:
     assert devices["0"]["arch"] == "90", "which the driver says when it has started"
 
 
-def test_where_cupti_cannot_begin_with_the_driver_it_begins_later_and_says_so() -> None:
+def test_cupti_that_cannot_start_with_the_driver_starts_later() -> None:
     run(
         f"""
         marey.start("profile")
@@ -69,7 +69,7 @@ def tree_devices(path: str) -> dict[str, dict[str, dict[str, str]]]:
     return devices
 
 
-def test_one_that_names_the_backend_starts_the_driver_for_one_that_waits() -> None:
+def test_naming_the_backend_starts_recording_of_waiting_sessions() -> None:
     run(
         """
         marey.start("waits")
@@ -83,7 +83,7 @@ def test_one_that_names_the_backend_starts_the_driver_for_one_that_waits() -> No
     assert recorded("waits.hatchet") == recorded("names.hatchet") == {"step/kernel": (1, 5)}
 
 
-def test_another_tool_that_waits_for_the_driver_is_left_alone() -> None:
+def test_the_injection_of_another_tool_is_kept() -> None:
     ended = outcome(
         """
         marey.start("profile")
@@ -100,7 +100,7 @@ def test_another_tool_that_waits_for_the_driver_is_left_alone() -> None:
     assert note().startswith("the program had not used CUDA; CUDA_INJECTION64_PATH names another")
 
 
-def test_a_program_without_cuda_is_not_made_to_use_it() -> None:
+def test_a_program_without_cuda_does_not_start_the_driver() -> None:
     ended = outcome(
         """
         marey.start("profile")
@@ -118,7 +118,7 @@ def test_a_program_without_cuda_is_not_made_to_use_it() -> None:
 
 
 @deliveries
-def test_nothing_is_left_after_the_last_session(delivery: str) -> None:
+def test_the_last_session_releases_cupti(delivery: str) -> None:
     run(
         """
         for name in ("first", "second", "third"):
@@ -158,7 +158,7 @@ def test_nothing_is_recorded_while_no_session_is_active(delivery: str) -> None:
     assert losses() == {}
 
 
-def test_disabled_it_touches_nothing() -> None:
+def test_marey_disable_does_not_touch_the_driver() -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -172,7 +172,7 @@ def test_disabled_it_touches_nothing() -> None:
 
 
 @deliveries
-def test_a_child_of_a_fork_records_the_host_and_the_parent_goes_on(delivery: str) -> None:
+def test_a_forked_child_records_the_host_and_the_parent_its_kernels(delivery: str) -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -217,7 +217,7 @@ def test_the_end_on_a_thread_without_a_context_waits_for_the_work() -> None:
 
 
 @deliveries
-def test_a_program_that_just_ends_has_its_kernels(delivery: str) -> None:
+def test_kernels_are_written_without_finalize(delivery: str) -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -230,7 +230,7 @@ def test_a_program_that_just_ends_has_its_kernels(delivery: str) -> None:
     assert losses() == {}
 
 
-def test_a_program_that_is_told_to_end_has_its_kernels() -> None:
+def test_kernels_are_written_after_sigterm() -> None:
     body = """
         marey.start("profile", backend="cupti")
         with marey.scope("step"):
@@ -239,7 +239,7 @@ def test_a_program_that_is_told_to_end_has_its_kernels() -> None:
         signal.pause()
         """
     with Live(program(body), **environment(Path("lib"), "delivery worker")) as live:
-        assert live.hear() == "ready"
+        assert live.read_line() == "ready"
         live.process.send_signal(signal.SIGTERM)
         assert live.end().exit_code == -signal.SIGTERM
     assert recorded() == {"step/kernel": (1000, 5000)}

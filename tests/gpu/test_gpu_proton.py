@@ -105,7 +105,7 @@ def profile(folder: Path, case: str, delivery: str, version: int) -> tuple[dict[
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("release", ["3.9", "3.6"])
-def test_the_same_stream_gives_the_same_tree(
+def test_marey_and_proton_write_the_same_tree(
     release: str, case: str, delivery: str, version: int, ours: Path, request: pytest.FixtureRequest
 ) -> None:
     theirs = request.getfixturevalue(f"proton_{release.replace('.', '')}")
@@ -167,7 +167,7 @@ def hooked(profiler: str, folder: Path) -> tuple[Any, Any]:
     return measured(root)["children"], devices
 
 
-def test_what_the_hook_of_triton_names_is_the_same(tmp_path: Path) -> None:
+def test_launch_hooks_of_marey_and_proton_give_the_same_names(tmp_path: Path) -> None:
     theirs, their_devices = hooked("triton.profiler", tmp_path / "theirs")
     ours, our_devices = hooked("marey", tmp_path / "ours")
     assert theirs["step"][0]["children"].keys() == {"add_100", "add_256"}

@@ -141,7 +141,7 @@ def test_threads_that_are_given_the_context_launch_in_its_scopes() -> None:
     }
 
 
-def test_a_task_with_variables_of_its_own_is_in_the_scope_that_it_began_in() -> None:
+def test_a_task_with_its_own_context_variables_keeps_its_scope() -> None:
     """Its context is a map of many nodes, in which the scope is found without the GIL."""
     run_tasks(
         """
@@ -173,7 +173,7 @@ def test_a_task_with_variables_of_its_own_is_in_the_scope_that_it_began_in() -> 
     }
 
 
-def test_cells_of_a_notebook() -> None:
+def test_kernels_of_notebook_cells_are_below_their_scopes() -> None:
     """ipykernel runs each cell in a task of one loop, with a context that stays."""
     run_tasks(
         """
@@ -206,7 +206,7 @@ def test_cells_of_a_notebook() -> None:
     assert recorded() == {"kernel": (2, 1_001), "cell/kernel": (2, 110)}
 
 
-def test_modules_called_in_coroutines() -> None:
+def test_kernels_of_modules_in_coroutines_are_below_them() -> None:
     pytest.importorskip("torch")
     run_tasks(
         """

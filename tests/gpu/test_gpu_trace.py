@@ -135,7 +135,7 @@ def test_every_kind_has_every_field_of_its_record(version: int) -> None:
     )
 
 
-def test_waits_of_the_profiler_are_not_the_programs() -> None:
+def test_mareys_own_waits_are_not_recorded() -> None:
     run(
         """
         session = marey.start("profile", backend="cupti", data="trace")
@@ -149,7 +149,7 @@ def test_waits_of_the_profiler_are_not_the_programs() -> None:
     assert rows("SELECT name FROM spans") == [("cuLaunchKernel",)]
 
 
-def test_a_node_of_a_graph_has_its_number_and_both_places() -> None:
+def test_graph_kernels_have_node_id_launch_and_capture() -> None:
     record()
     found = rows(
         "SELECT name, kind, path, duration_nanos, bytes, graph_node_id FROM gpu_activities "
@@ -167,7 +167,7 @@ def test_a_node_of_a_graph_has_its_number_and_both_places() -> None:
     assert graphs[0][0] is not None
 
 
-def test_a_launch_is_a_span_that_shares_its_number() -> None:
+def test_a_launch_is_a_span_with_the_correlation_id() -> None:
     record()
     joined = rows(
         "SELECT s.name, s.path, s.kind, a.name FROM spans s JOIN gpu_activities a "
@@ -195,7 +195,7 @@ def test_a_launch_is_a_span_that_shares_its_number() -> None:
     "clock",
     ["real", "real offset 3600000000000", "real offset -5000000 drift 50", "real drift -50"],
 )
-def test_times_of_devices_lie_on_the_clock_of_the_host(clock: str) -> None:
+def test_device_times_are_on_the_host_clock(clock: str) -> None:
     record(f"clock {clock}")
     late = rows(
         "SELECT a.start_nanos - s.start_nanos FROM spans s JOIN gpu_activities a "
@@ -213,7 +213,7 @@ def test_times_of_devices_lie_on_the_clock_of_the_host(clock: str) -> None:
     assert outside == 0
 
 
-def test_an_activity_without_times_stands_where_the_one_before_it_does() -> None:
+def test_an_activity_without_times_follows_the_one_before_it() -> None:
     run(
         """
         session = marey.start("profile", backend="cupti", data="trace")
@@ -236,7 +236,7 @@ def test_an_activity_without_times_stands_where_the_one_before_it_does() -> None
     assert rows("SELECT cause, count FROM losses WHERE count > 0") == [("device_times_missing", 2)]
 
 
-def test_the_run_tells_the_devices_and_the_library() -> None:
+def test_the_run_names_its_devices_and_its_libcupti() -> None:
     record()
     ((number, kind, told),) = rows("SELECT device, type, properties FROM devices")
     assert (number, kind) == (0, "CUDA")

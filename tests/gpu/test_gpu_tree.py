@@ -27,7 +27,7 @@ GRAPH = """
 """
 
 
-def test_beside_its_sum_a_kernel_has_its_extremes_and_quantiles() -> None:
+def test_kernels_have_minimum_maximum_and_quantiles() -> None:
     run(
         """
         session = marey.start("profile", backend="cupti")
@@ -65,7 +65,7 @@ def test_kernels_of_many_buffers_are_all_counted(delivery: str) -> None:
 
 
 @deliveries
-def test_what_many_threads_launched_is_counted_when_they_are_gone(delivery: str) -> None:
+def test_kernels_of_ended_threads_are_counted(delivery: str) -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -90,7 +90,7 @@ def test_what_many_threads_launched_is_counted_when_they_are_gone(delivery: str)
     assert losses() == {}
 
 
-def test_a_kernel_lies_below_the_frames_that_launch_it() -> None:
+def test_kernels_are_below_the_python_frames_that_launch_them() -> None:
     run(
         """
         def step():
@@ -111,7 +111,7 @@ def test_a_kernel_lies_below_the_frames_that_launch_it() -> None:
     assert path.endswith("@play/kernel"), "the line that launches, which lets go of the GIL"
 
 
-def test_kernels_of_backward_lie_below_what_the_main_thread_is_in() -> None:
+def test_kernels_of_backward_are_below_the_main_threads_scope() -> None:
     run(
         """
         def work():
@@ -134,7 +134,7 @@ def test_kernels_of_backward_lie_below_what_the_main_thread_is_in() -> None:
     assert recorded() == {"step/backward/kernel": (1, 5), "later/kernel": (1, 5)}
 
 
-def test_every_session_has_what_it_saw() -> None:
+def test_every_session_has_its_own_kernels() -> None:
     run(
         """
         first = marey.start("first", backend="cupti")
@@ -183,7 +183,7 @@ def test_a_kernel_belongs_to_the_phase_that_launched_it(delivery: str) -> None:
     assert recorded("profile.part_1.hatchet") == {"in the second": (1, 5)}
 
 
-def test_a_phase_is_complete_when_its_last_kernel_was_heard_of() -> None:
+def test_a_phase_is_complete_after_its_last_record() -> None:
     out = run(
         """
         session = marey.start("profile", backend="cupti")
@@ -211,7 +211,7 @@ def test_a_phase_is_complete_when_its_last_kernel_was_heard_of() -> None:
 # Graphs
 
 
-def test_a_graph_captured_by_nobody_waits_for_nothing() -> None:
+def test_a_graph_without_capture_does_not_delay_the_end() -> None:
     source = """
         session = marey.start("profile", backend="cupti")
         with marey.scope("capture"):
@@ -229,7 +229,7 @@ def test_a_graph_captured_by_nobody_waits_for_nothing() -> None:
     assert out == nothing, "a forced flush is for launches that wait"
 
 
-def test_kernels_of_a_graph_lie_below_launch_and_capture() -> None:
+def test_graph_kernels_are_below_launch_and_capture() -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -254,7 +254,7 @@ def test_kernels_of_a_graph_lie_below_launch_and_capture() -> None:
     assert losses() == {}
 
 
-def test_kernels_of_a_graph_from_before_lie_below_its_launch() -> None:
+def test_kernels_of_an_earlier_graph_are_below_its_launch() -> None:
     run(
         """
         double.play("capture")
@@ -269,7 +269,7 @@ def test_kernels_of_a_graph_from_before_lie_below_its_launch() -> None:
     assert losses() == {}
 
 
-def test_a_program_that_captures_is_not_waited_for() -> None:
+def test_a_running_capture_prevents_waiting_for_the_device() -> None:
     """A wait for the context would spoil the capture."""
     run(
         """
@@ -303,7 +303,7 @@ def test_a_program_that_captures_is_not_waited_for() -> None:
 # Correlation numbers
 
 
-def test_a_number_that_comes_again_is_another_launch() -> None:
+def test_a_reused_correlation_id_is_another_launch() -> None:
     run(
         """
         session = marey.start("profile", backend="cupti")
@@ -343,7 +343,7 @@ def test_a_record_without_a_launch_is_counted_and_not_summed() -> None:
     assert losses() == {"unmatched_activities": 2}
 
 
-def test_devices_are_described_each() -> None:
+def test_every_device_is_described() -> None:
     run(
         """
         marey.start("profile", backend="cupti")
@@ -363,7 +363,7 @@ def test_devices_are_described_each() -> None:
     assert found == {"0": 3, "1": 5}
 
 
-def test_the_file_of_the_library_can_be_named() -> None:
+def test_marey_cupti_lib_selects_the_library() -> None:
     body = """
         marey.start("profile", backend="cupti")
         double.launch("kernel", 3)

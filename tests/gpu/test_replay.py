@@ -75,7 +75,7 @@ def test_proton_counts_what_is_played(delivery: str, version: int) -> None:
 
 
 @deliveries
-def test_two_threads_keep_apart(delivery: str) -> None:
+def test_threads_have_separate_contexts(delivery: str) -> None:
     proton(
         """
     def work(name, nanos):
@@ -98,7 +98,7 @@ def test_two_threads_keep_apart(delivery: str) -> None:
 
 
 @deliveries
-def test_order_does_not_matter_to_proton(delivery: str) -> None:
+def test_proton_accepts_records_in_any_order(delivery: str) -> None:
     proton(
         """
     for scope in ("one", "two"):
@@ -125,7 +125,7 @@ def test_order_does_not_matter_to_proton(delivery: str) -> None:
     assert kernel("two/kernel") == (100, 500, "0")
 
 
-def test_a_graph_of_the_script_lies_under_its_launch() -> None:
+def test_a_scripted_graph_is_below_its_launch() -> None:
     proton(
         """
     double.play("capture")
@@ -151,7 +151,7 @@ def test_a_graph_of_the_script_lies_under_its_launch() -> None:
     assert kernel("replayed/<captured_at>/second") == (4, 40, "0")
 
 
-def test_a_held_subscription_is_what_proton_says_it_is() -> None:
+def test_a_held_subscription_has_protons_error() -> None:
     out = run_well(
         """
         import triton.profiler as proton
@@ -266,7 +266,7 @@ def test_the_driver_moves_memory_and_captures_graphs() -> None:
     assert out.splitlines() == ["sixteen letters!", "2", "True"]
 
 
-def test_a_child_of_a_fork_has_a_worker_of_its_own() -> None:
+def test_a_forked_child_has_its_own_worker() -> None:
     out = run_well(
         """
         import ctypes, os
@@ -311,7 +311,7 @@ def test_a_child_of_a_fork_has_a_worker_of_its_own() -> None:
     assert out.split() == ["21600", "21600", "0", "21600"]
 
 
-def test_a_script_that_is_wrong_fails_every_call() -> None:
+def test_an_invalid_script_fails_every_call() -> None:
     done = run_program(
         """
         import ctypes

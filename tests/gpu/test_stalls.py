@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 @pytest.mark.parametrize("call", ["marey.start('other')", "marey.activate(session)"])
-def test_the_interpreter_goes_on_while_a_call_waits_for_another(call: str) -> None:
+def test_a_blocked_call_does_not_hold_the_gil(call: str) -> None:
     out = run(
         f"""
         session = marey.start("profile", backend="cupti")

@@ -37,7 +37,7 @@ def make(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("ending", "exit_code"), [("0", 0), ("1", 2)])
-def test_building_the_wheel_shows_how_far_it_is(
+def test_building_the_wheel_shows_progress(
     make: list[str], tmp_path: Path, ending: str, exit_code: int
 ) -> None:
     with subprocess.Popen(make, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as build:

@@ -49,7 +49,7 @@ SIGNATURES = {
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_each_name_has_protons_signature(name: str) -> None:
+def test_every_function_has_protons_signature(name: str) -> None:
     found = named(name)
     signature = inspect.signature(found)
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
@@ -68,7 +68,7 @@ def named(name: str) -> Any:
     return found
 
 
-def test_the_other_names_are_there() -> None:
+def test_all_public_names_exist() -> None:
     assert proton.DEFAULT_PROFILE_NAME == "proton"
     assert {"Hook", "HookManager", "LaunchHook"} <= set(dir(proton.hooks))
     assert {"BaseMode", "Default", "MMA", "PCSampling", "PeriodicFlushing"} <= set(dir(proton.mode))
@@ -79,7 +79,7 @@ def test_the_other_names_are_there() -> None:
 # Sessions
 
 
-def test_the_life_of_a_session() -> None:
+def test_a_session_starts_pauses_and_ends() -> None:
     session = proton.start("mine")
     with proton.scope("active"):
         pass
@@ -93,7 +93,7 @@ def test_the_life_of_a_session() -> None:
     assert counts(tree("mine.hatchet")) == {"active": 1, "again": 1}
 
 
-def test_names_of_files() -> None:
+def test_files_are_named_after_the_session() -> None:
     proton.finalize(proton.start())
     proton.finalize(proton.start(Path("sub") / "dir"))
     proton.finalize(proton.start("packed"), output_format="hatchet_msgpack")
@@ -103,7 +103,7 @@ def test_names_of_files() -> None:
     assert files(".hatchet_msgpack") == ["packed.hatchet_msgpack"]
 
 
-def test_the_same_path_is_the_same_session() -> None:
+def test_starting_the_same_path_returns_the_same_session() -> None:
     first = proton.start("same")
     proton.deactivate(first)
     assert proton.start("same") == first
@@ -128,7 +128,7 @@ def test_sessions_have_their_own_activation_and_file() -> None:
     assert counts(tree("two.hatchet")) == {"both": 1, "only two": 1}
 
 
-def test_sixty_four_sessions_and_no_more() -> None:
+def test_the_65th_session_is_rejected() -> None:
     sessions = [proton.start(f"s{number}") for number in range(64)]
     with proton.scope("x"):
         pass
@@ -179,7 +179,7 @@ def test_an_unknown_session_is_an_index_error(call: Callable[[int], Any]) -> Non
         ({"hook": "x"}, "Unsupported hook: 'x'"),
     ],
 )
-def test_an_unknown_word_is_a_value_error(options: dict[str, str], text: str) -> None:
+def test_unknown_argument_values_are_value_errors(options: dict[str, str], text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}$"):
         proton.start("x", **options)
     with pytest.raises(ValueError, match=r"^Unknown output format: x$"):
@@ -189,7 +189,7 @@ def test_an_unknown_word_is_a_value_error(options: dict[str, str], text: str) ->
 
 
 @pytest.mark.parametrize("backend", ["cupti", "cupti_pcsampling", "roctracer", "instrumentation"])
-def test_a_backend_that_cannot_start_says_why(backend: str) -> None:
+def test_a_backend_that_cannot_start_has_a_reason_and_a_hint(backend: str) -> None:
     with pytest.raises(proton.BackendUnavailable) as caught:
         proton.start("x", backend=backend)
     assert caught.value.backend == backend
@@ -209,9 +209,7 @@ def test_a_backend_that_cannot_start_says_why(backend: str) -> None:
         (marey.mode.MMA(granularity="cta"), "kernels do not time themselves"),
     ],
 )
-def test_a_mode_that_is_not_there_is_accepted_and_says_what_is_missing(
-    mode: Any, lack: str
-) -> None:
+def test_unsupported_modes_are_accepted_with_a_warning(mode: Any, lack: str) -> None:
     with pytest.warns(UserWarning, match=lack) as warned:
         session = proton.start("x", mode=mode)
     assert len(warned) == 1
@@ -221,7 +219,7 @@ def test_a_mode_that_is_not_there_is_accepted_and_says_what_is_missing(
     assert counts(recorded(session)) == {"a": 1}
 
 
-def test_tritons_switch_for_proton_is_heard() -> None:
+def test_tritons_proton_knob_disables_start() -> None:
     knobs = pytest.importorskip("triton.knobs")
     with knobs.proton.scope():
         knobs.proton.disable = True
@@ -233,7 +231,7 @@ def test_tritons_switch_for_proton_is_heard() -> None:
     assert run_well(source, TRITON_PROTON_DISABLE="0") == "0\n"
 
 
-def test_without_a_gpu_the_end_says_so_once() -> None:
+def test_without_a_gpu_one_note_is_printed() -> None:
     source = """
         import marey
         for name in ("a", "b"):
@@ -244,7 +242,7 @@ def test_without_a_gpu_the_end_says_so_once() -> None:
     assert files() == ["a.hatchet", "b.hatchet", "c.hatchet"]
 
 
-def test_marey_disable_turns_everything_into_nothing() -> None:
+def test_marey_disable_disables_everything() -> None:
     source = """
         import marey as proton
         session = proton.start("x", backend="cupti", hook="triton")
@@ -268,7 +266,7 @@ def test_marey_disable_turns_everything_into_nothing() -> None:
 # Phases
 
 
-def test_phases_are_closed_read_cleared_and_written_apart() -> None:
+def test_phases_can_be_closed_read_cleared_and_written() -> None:
     session = proton.start("phased")
     for phase in range(3):
         with proton.scope(f"in {phase}"):
@@ -303,7 +301,7 @@ def test_a_scope_counts_in_the_phase_in_which_it_ends() -> None:
     assert counts(recorded(session, 1)) == {"long": 1, "long/late": 1}
 
 
-def test_clearing_the_open_phase_begins_it_anew() -> None:
+def test_clearing_the_open_phase_restarts_it() -> None:
     session = proton.start("x")
     with proton.scope("before"):
         pass

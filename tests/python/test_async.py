@@ -40,7 +40,7 @@ class Turns:
         await self._event(name).wait()
 
 
-def test_this_interpreter_is_known() -> None:
+def test_supported_python_versions_use_the_fast_path() -> None:
     known = ((3, 10), (3, 11), (3, 12), (3, 13))
     if sys.version_info[:2] in known:
         assert marey._native.task_detection_is_fast() is True
@@ -88,7 +88,7 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
     assert not any(root["marey"]["losses"].values())
 
 
-def test_times_are_those_of_each_task(session: int) -> None:
+def test_each_task_has_its_own_times(session: int) -> None:
     """Each task's scope is as long as the clock says, though another one ran inside it."""
     durations = {}
 
@@ -128,7 +128,7 @@ def busy(millis: int) -> None:
         pass
 
 
-def test_a_task_made_inside_a_scope_begins_inside_it(session: int) -> None:
+def test_a_new_task_inherits_the_open_scopes(session: int) -> None:
     async def late(go: asyncio.Event) -> None:
         await go.wait()
         with marey.scope("late", {"m": 1}):
@@ -152,7 +152,7 @@ def test_a_task_made_inside_a_scope_begins_inside_it(session: int) -> None:
     assert metrics(find(recorded(session), "parent/child/late")) == {"m": 1}
 
 
-def test_many_tasks(session: int) -> None:
+def test_three_hundred_tasks_keep_their_scopes(session: int) -> None:
     async def work(number: int) -> None:
         with marey.scope(f"kind {number % 3}", {"m": 1}):
             for _ in range(3):
@@ -172,7 +172,7 @@ def test_many_tasks(session: int) -> None:
     assert [metrics(find(root, kind)) for kind in kinds] == [{"m": 100}] * 3
 
 
-def test_threads_that_are_given_the_context(session: int) -> None:
+def test_threads_with_a_copied_context_inherit_its_scopes(session: int) -> None:
     def work() -> None:
         with marey.scope("in thread", {"m": 1}):
             pass
@@ -189,7 +189,7 @@ def test_threads_that_are_given_the_context(session: int) -> None:
     assert metrics(find(root, "outer/in thread")) == {"m": 5}
 
 
-def test_a_context_that_is_run_by_hand(session: int) -> None:
+def test_scopes_survive_context_run(session: int) -> None:
     def inner() -> None:
         with marey.scope("inner"):
             pass
@@ -211,7 +211,7 @@ def test_a_context_that_is_run_by_hand(session: int) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError, asyncio.CancelledError])
-def test_what_is_raised_leaves_the_scopes(session: int, error: type[BaseException]) -> None:
+def test_exceptions_leave_the_scopes_of_a_task(session: int, error: type[BaseException]) -> None:
     class Resource:
         async def __aenter__(self) -> None:
             marey.enter_scope("resource")
@@ -261,7 +261,7 @@ def test_a_cancelled_task_leaves_its_scopes(session: int) -> None:
     assert counts(recorded(session)) == {"main": 1, "main/waiting": 1, "main/after": 1}
 
 
-def test_by_hand_and_by_decorator(session: int) -> None:
+def test_enter_scope_and_decorators_work_in_tasks(session: int) -> None:
     @marey.scope("decorated")
     async def decorated(depth: int) -> int:
         await asyncio.sleep(0)
@@ -286,7 +286,7 @@ def test_by_hand_and_by_decorator(session: int) -> None:
     assert metrics(find(root, "a")) == {"m": 1, "out": 2}
 
 
-def test_cpu_timed_scopes_of_tasks(session: int) -> None:
+def test_cpu_timed_scopes_of_tasks_do_not_mix(session: int) -> None:
     @marey.cpu_timed_scope("timed")
     async def work() -> None:
         await asyncio.sleep(0)
@@ -300,7 +300,7 @@ def test_cpu_timed_scopes_of_tasks(session: int) -> None:
     assert 0 < node["cpu_time (ns)"] <= node["wall_total (ns)"]
 
 
-def test_a_loop_inside_a_scope_is_inside_it(session: int) -> None:
+def test_tasks_of_a_loop_inside_a_scope_are_below_it(session: int) -> None:
     async def main() -> None:
         with marey.scope("task"):
             await asyncio.sleep(0)
@@ -312,7 +312,7 @@ def test_a_loop_inside_a_scope_is_inside_it(session: int) -> None:
     assert counts(recorded(session)) == {"sync": 1, "sync/task": 1, "sync/after": 1}
 
 
-def test_sync_code_inside_a_task(session: int) -> None:
+def test_synchronous_scopes_inside_a_task_nest(session: int) -> None:
     def deep(depth: int) -> None:
         with marey.scope("sync"):
             if depth:
@@ -329,7 +329,7 @@ def test_sync_code_inside_a_task(session: int) -> None:
     assert counts(recorded(session)) == expected
 
 
-def test_async_generators(session: int) -> None:
+def test_scopes_in_async_generators_are_balanced(session: int) -> None:
     async def generate() -> Any:
         with marey.scope("generator"):
             for number in range(3):
@@ -344,7 +344,7 @@ def test_async_generators(session: int) -> None:
     assert counts(recorded(session)) == {"generator": 1, "generator/item": 3}
 
 
-def test_a_session_that_ends_while_tasks_are_in_scopes(session: int) -> None:
+def test_a_session_may_end_while_tasks_have_open_scopes(session: int) -> None:
     async def work(entered: asyncio.Event, go: asyncio.Event) -> None:
         with marey.scope("old", {"m": 1}):
             entered.set()

@@ -87,7 +87,7 @@ def elsewhere() -> list[list[str]]:
     return [path for kernel, path, _ in kernels(tree("x.hatchet")) if kernel == "elsewhere"]
 
 
-def test_with_the_gil_and_without_it() -> None:
+def test_launches_have_frames_with_and_without_the_gil() -> None:
     found = launched("""
         launch()
         for _ in range(3):
@@ -99,7 +99,7 @@ def test_with_the_gil_and_without_it() -> None:
     assert found == {"free": 13, "held": 10}
 
 
-def test_every_depth() -> None:
+def test_launches_at_every_stack_depth_have_their_frames() -> None:
     found = launched("""
         def descend(depth):
             launch()
@@ -112,7 +112,7 @@ def test_every_depth() -> None:
     assert found == {"free": 41, "held": 41}
 
 
-def test_code_that_comes_and_goes() -> None:
+def test_reused_code_addresses_do_not_mix_names() -> None:
     """New code may get the address of old code: who has no GIL must not take it for that."""
     found = launched("""
         for number in range(300):
@@ -123,7 +123,7 @@ def test_code_that_comes_and_goes() -> None:
     assert found == {"free": 300}
 
 
-def test_threads_beside_one_that_keeps_the_gil() -> None:
+def test_launches_do_not_wait_for_the_gil() -> None:
     found = launched("""
         is_over = False
 
@@ -145,7 +145,7 @@ def test_threads_beside_one_that_keeps_the_gil() -> None:
     assert found == {"free": 400, "held": 200}
 
 
-def test_a_thread_without_python_is_at_the_root() -> None:
+def test_launches_of_native_threads_are_at_the_root() -> None:
     found = launched(
         """
         def work():
@@ -169,7 +169,7 @@ def test_a_thread_without_python_is_at_the_root() -> None:
     assert elsewhere() == [[]]
 
 
-def test_python_that_a_foreign_thread_calls() -> None:
+def test_python_called_by_native_threads_has_frames() -> None:
     found = launched("""
         libc = ctypes.CDLL(None)
 
@@ -185,7 +185,7 @@ def test_python_that_a_foreign_thread_calls() -> None:
     assert found == {"free": 3, "held": 3}
 
 
-def test_coroutines_and_generators() -> None:
+def test_launches_in_coroutines_and_generators_have_their_frames() -> None:
     found = launched("""
         import asyncio
 
@@ -210,7 +210,7 @@ def test_coroutines_and_generators() -> None:
 
 
 @pytest.mark.skipif(find_spec("greenlet") is None, reason="greenlet is not installed")
-def test_greenlets() -> None:
+def test_launches_in_greenlets_have_their_frames() -> None:
     found = launched("""
         from greenlet import greenlet
 
@@ -231,7 +231,7 @@ def test_greenlets() -> None:
     assert found == {"free": 11, "held": 11}
 
 
-def test_an_exception_on_its_way_goes_on() -> None:
+def test_a_pending_exception_is_kept() -> None:
     """A frame that is left by an exception frees what it was about to use, and that may launch."""
     launched(
         """

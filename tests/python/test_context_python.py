@@ -62,11 +62,11 @@ def paths(node: Node, above: Path = ()) -> dict[Path, int]:
     return found
 
 
-def test_this_interpreter_is_known() -> None:
+def test_supported_python_versions_use_the_fast_path() -> None:
     assert marey._native.frames_are_fast() is (sys.version_info[:2] in KNOWN_VERSIONS)
 
 
-def test_scopes_of_one_function_hang_on_their_own_lines(session: int) -> None:
+def test_scopes_are_below_the_line_that_enters_them(session: int) -> None:
     expected = Expected()
     for _ in range(3):
         expected.mark()
@@ -79,7 +79,7 @@ def test_scopes_of_one_function_hang_on_their_own_lines(session: int) -> None:
     assert paths(recorded(session)) == expected
 
 
-def test_every_sort_of_frame(session: int) -> None:
+def test_all_kinds_of_frames_are_named(session: int) -> None:
     expected = Expected()
 
     def generate() -> Iterator[int]:
@@ -143,7 +143,7 @@ def test_every_sort_of_frame(session: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_random_calls(session: int, seed: int) -> None:
+def test_random_call_trees_match_the_traceback_module(session: int, seed: int) -> None:
     rng = random.Random(seed)
     expected = Expected()
 
@@ -201,7 +201,7 @@ def test_threads_have_their_own_frames(session: int) -> None:
     assert paths(recorded(session)) == together
 
 
-def test_code_that_comes_and_goes_under_one_file_name(session: int) -> None:
+def test_recompiled_code_of_one_file_is_not_mixed_up(session: int) -> None:
     """New code may get the address of old code; the names must follow."""
     expected = Expected()
     for number in range(300):
@@ -211,13 +211,13 @@ def test_code_that_comes_and_goes_under_one_file_name(session: int) -> None:
     assert paths(recorded(session)) == expected
 
 
-def test_names_of_files_and_functions_may_be_anything(session: int) -> None:
+def test_names_of_files_and_functions_may_have_any_characters(session: int) -> None:
     expected = Expected()
     exec(compile("(lambda: expected.mark())()", 'a "b":1@\\é\n', "exec"), {"expected": expected})
     assert paths(recorded(session)) == expected
 
 
-def test_depth_is_that_of_the_frames(session: int) -> None:
+def test_depth_counts_the_frames(session: int) -> None:
     shadow = marey.start("y")
 
     def inner() -> tuple[int, int | None]:
@@ -230,7 +230,7 @@ def test_depth_is_that_of_the_frames(session: int) -> None:
         assert (marey.depth(shadow), marey.depth(session)) == (1, len(stack()) + own)
 
 
-def test_both_contexts_at_once(session: int) -> None:
+def test_sessions_of_both_contexts_record_at_the_same_time(session: int) -> None:
     shadow = marey.start("y")
     expected = Expected()
     with marey.scope("outer"):
@@ -255,7 +255,7 @@ def test_metrics_and_states_are_below_the_scope(session: int) -> None:
     assert path[-3].endswith("@test_metrics_and_states_are_below_the_scope")
 
 
-def test_a_deep_stack(session: int) -> None:
+def test_a_deep_stack_is_recorded(session: int) -> None:
     expected = Expected()
 
     def recurse(depth: int) -> None:
@@ -281,7 +281,7 @@ def only_path(session: int) -> Path:
     return tuple(name.split('"')[3] for name in reversed(names[:-1]))
 
 
-def test_frames_of_marey_are_left_out(session: int) -> None:
+def test_frames_of_marey_are_omitted(session: int) -> None:
     @marey.scope("decorated")
     def work() -> Path:
         return stack()

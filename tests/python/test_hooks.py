@@ -117,7 +117,7 @@ def test_a_launch_inside_a_launch_belongs_to_the_outer_one() -> None:
     assert shown(recorded(session)) == {"outer": 1, "outer/still outer": 1, "next": 1}
 
 
-def test_a_launch_of_a_task_lies_in_the_tasks_scopes() -> None:
+def test_a_launch_of_a_task_is_below_the_tasks_scopes() -> None:
     async def task(name: str, turns: asyncio.Queue[None]) -> None:
         with proton.scope(name):
             await turns.get()
@@ -166,7 +166,7 @@ def test_a_hook_is_called_only_while_its_session_is_active() -> None:
     assert shown(tree("x.hatchet")) == shown(recorded(other)) == {"seen": 2}
 
 
-def test_a_session_started_again_takes_its_hook_with_it() -> None:
+def test_restarting_a_session_reactivates_its_hook() -> None:
     calls: list[str] = []
     session = proton.start("same", hook=Recording(calls, "hook", 0))
     proton.deactivate(session)
@@ -174,7 +174,7 @@ def test_a_session_started_again_takes_its_hook_with_it() -> None:
     assert calls == ["hook activate", "hook deactivate", "hook activate"]
 
 
-def test_the_global_hook_needs_no_session_of_its_own() -> None:
+def test_the_global_hook_serves_all_sessions() -> None:
     session = proton.start("x")
     proton.register_triton_hook()
     launch("seen")
@@ -213,7 +213,7 @@ def test_another_hook_may_have_evaluated_the_metadata() -> None:
     assert metrics(find(root, "kernel")) == {"flops": 1.0}
 
 
-def test_the_manager_lists_what_sessions_asked_for() -> None:
+def test_the_manager_lists_the_hooks_of_sessions() -> None:
     manager = proton.hooks.HookManager
     session = proton.start("x", hook="triton")
     other = proton.start("y")
@@ -230,7 +230,7 @@ def test_the_manager_lists_what_sessions_asked_for() -> None:
     assert (manager.active_hooks, manager.session_hooks) == ([], {})
 
 
-def test_the_hook_of_instrumented_kernels_says_that_they_are_left_alone() -> None:
+def test_the_instrumentation_hook_warns_that_it_has_no_effect() -> None:
     from marey.hooks.instrumentation import InstrumentationHook
 
     hook = InstrumentationHook("default:granularity=cta")
@@ -243,7 +243,7 @@ def test_the_hook_of_instrumented_kernels_says_that_they_are_left_alone() -> Non
         InstrumentationHook("pcsampling")
 
 
-def test_numbers_of_metadata_have_the_type_that_their_key_says() -> None:
+def test_metadata_numbers_have_the_type_of_their_key() -> None:
     from marey.metric import transform_tensor_metrics
 
     torch = pytest.importorskip("torch")
@@ -259,7 +259,7 @@ def test_numbers_of_metadata_have_the_type_that_their_key_says() -> None:
     assert transform_tensor_metrics({"bytes": elsewhere}) == ({}, {"bytes": elsewhere})
 
 
-def test_nothing_stays_in_tritons_chains() -> None:
+def test_unregistering_empties_tritons_chains() -> None:
     session = proton.start("x", hook="triton")
     assert knobs.runtime.launch_enter_hook.calls
     proton.finalize(session)
@@ -267,7 +267,7 @@ def test_nothing_stays_in_tritons_chains() -> None:
     assert not knobs.runtime.kernel_unload_hook.calls
 
 
-def test_without_triton_the_hook_says_so() -> None:
+def test_without_triton_the_hook_raises_import_error() -> None:
     source = """
         import sys
         sys.modules["triton"] = None

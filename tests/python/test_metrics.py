@@ -56,7 +56,7 @@ def exactly(value: Any) -> str:
         ([-(2**63)], -(2**63)),
     ],
 )
-def test_values_add_up(session: int, values: list[Any], expected: Any) -> None:
+def test_metric_values_are_summed(session: int, values: list[Any], expected: Any) -> None:
     assert exactly(added(session, *values)) == exactly(expected)
 
 
@@ -71,7 +71,7 @@ def test_values_add_up(session: int, values: list[Any], expected: Any) -> None:
         ("m (pty)", ("m", 4), False),
     ],
 )
-def test_the_suffix_says_how(
+def test_the_suffix_decides_about_aggregation(
     session: int, name: str, expected: tuple[str, int], is_rolled_up: bool
 ) -> None:
     added(session, 3, 4, name=name)
@@ -81,7 +81,7 @@ def test_the_suffix_says_how(
     assert root["metrics"] == ({expected[0]: 0} if is_rolled_up else {})
 
 
-def test_vectors_and_texts_are_not_rolled_up(session: int) -> None:
+def test_vectors_and_strings_are_not_summed_into_parents(session: int) -> None:
     with marey.scope("s", {"vector": [1, 2], "text": "x"}):
         pass
     assert recorded(session)["metrics"] == {}
@@ -124,7 +124,7 @@ def test_a_vector_keeps_its_length(session: int) -> None:
     assert metrics(find(recorded(session), "s")) == {"m": [1, 2]}
 
 
-def test_arrays_and_their_scalars(session: int) -> None:
+def test_numpy_arrays_and_scalars_are_accepted(session: int) -> None:
     np = pytest.importorskip("numpy")
     values = {
         "int8": np.int8(-3),
@@ -154,14 +154,14 @@ def test_arrays_and_their_scalars(session: int) -> None:
         added(session, np.zeros((2, 2)))
 
 
-def test_tensors(session: int) -> None:
+def test_torch_tensors_are_accepted(session: int) -> None:
     torch = pytest.importorskip("torch")
     with marey.scope("s", {"scalar": torch.tensor(2.5, requires_grad=True), "n": torch.arange(3)}):
         pass
     assert metrics(find(recorded(session), "s")) == {"scalar": 2.5, "n": [0, 1, 2]}
 
 
-def test_numbers_of_other_types(session: int) -> None:
+def test_index_decimal_and_fraction_values_are_accepted(session: int) -> None:
     from decimal import Decimal
     from fractions import Fraction
 
@@ -175,7 +175,7 @@ def test_numbers_of_other_types(session: int) -> None:
     assert metrics(find(recorded(session), "s")) == {"i": 7, "d": 0.5, "f": 0.25}
 
 
-def test_what_is_no_number_is_json_null(session: int) -> None:
+def test_nan_and_infinity_are_json_null(session: int) -> None:
     assert added(session, float("nan")) is None
     assert added(session, float("inf")) is None
 
@@ -193,7 +193,7 @@ def test_what_is_no_number_is_json_null(session: int) -> None:
         ({1: 1}, TypeError),
     ],
 )
-def test_wrong_values_leave_the_scope_balanced(
+def test_rejected_values_leave_the_scope_balanced(
     session: int, values: Any, error: type[Exception]
 ) -> None:
     for attempt in (marey.scope("s", values).__enter__, enter("s", values)):
@@ -273,7 +273,7 @@ def consistent(node: Node) -> None:
     assert own == total - sum(children)
 
 
-def test_wall_times_agree_with_each_other() -> None:
+def test_wall_times_are_consistent() -> None:
     session = marey.start("x")
     for repeat in range(300):
         with marey.scope("a"):
@@ -298,7 +298,7 @@ def timed(name: str, nanos: int) -> tuple[int, int]:
     return inside, time.perf_counter_ns() - start
 
 
-def test_wall_times_are_those_of_the_clock(session: int) -> None:
+def test_wall_times_match_the_clock(session: int) -> None:
     insides, outsides = zip(*(timed("s", millis * 1_000_000) for millis in (1, 3, 2)), strict=True)
     wall = find(recorded(session), "s")["metrics"]
     for key, combine in (("total", sum), ("min", min), ("max", max)):

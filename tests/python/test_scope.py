@@ -29,7 +29,7 @@ def losses(root: Node) -> dict[str, int]:
 # Entering and leaving
 
 
-def test_the_service_window_of_the_manual(session: int) -> None:
+def test_the_manuals_service_window_example_works(session: int) -> None:
     np = pytest.importorskip("numpy")
     latencies = np.array([1.0, 2.0, 4.0])
     number = proton.enter_scope(
@@ -91,7 +91,7 @@ def test_refused_exit_metrics_still_leave_the_scope(session: int) -> None:
     assert proton.depth(session) == 0
 
 
-def test_depth(session: int) -> None:
+def test_depth_counts_open_scopes(session: int) -> None:
     assert proton.depth(session) == 0
     with proton.scope("a"), proton.state("s"):
         assert proton.depth(session) == proton.context.depth(session) == 1
@@ -117,7 +117,7 @@ def test_an_exception_leaves_every_scope_and_state(session: int) -> None:
 # Scope objects
 
 
-def test_a_scope_object_serves_any_depth_and_thread(session: int) -> None:
+def test_a_scope_object_is_reentrant_and_shared_by_threads(session: int) -> None:
     shared = proton.scope("shared")
     barrier = threading.Barrier(4)
 
@@ -140,7 +140,7 @@ def test_a_scope_object_serves_any_depth_and_thread(session: int) -> None:
     assert counts(recorded(session)) == {"/".join(path[:depth]): 800 for depth in (1, 2, 3, 4)}
 
 
-def test_a_scope_shows_itself() -> None:
+def test_the_repr_of_a_scope_has_its_name() -> None:
     values = {"m": 1}
     scope = proton.scope("it's", values)
     assert repr(scope) == 'marey.scope("it\'s")'
@@ -152,7 +152,7 @@ def test_a_scope_shows_itself() -> None:
         type(scope)()
 
 
-def test_arguments_of_a_scope() -> None:
+def test_invalid_scope_arguments_are_rejected() -> None:
     assert proton.scope(name="a", metrics={"m": 1}).metrics == {"m": 1}
     assert proton.scope("a", metrics=None).metrics is None
     wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
@@ -192,7 +192,7 @@ class Strange(str):
     ],
     ids=["empty", "escapes", "unicode", "surrogate", "long", "subclass"],
 )
-def test_any_str_is_a_name(session: int, name: str, shown: str | None) -> None:
+def test_any_string_is_a_valid_name(session: int, name: str, shown: str | None) -> None:
     for _ in range(2):
         with proton.scope(name):
             pass
@@ -223,7 +223,9 @@ def test_names_that_are_equal_but_not_the_same_object(session: int) -> None:
         (lambda: proton.state("x"), False),  # a state hangs on the scope, not on another state
     ],
 )
-def test_decorated_functions_stay_what_they_are(session: int, decorator: Any, nested: bool) -> None:
+def test_decorated_functions_keep_their_metadata(
+    session: int, decorator: Any, nested: bool
+) -> None:
     @decorator()  # type: ignore[untyped-decorator]
     def fails(a: int, *, b: int = 2) -> int:
         """What it does."""
@@ -247,7 +249,7 @@ def test_decorated_functions_stay_what_they_are(session: int, decorator: Any, ne
     assert found == ({"x": 3, "x/x": 1} if nested else {"x": 4})
 
 
-def test_decorated_methods_and_recursion(session: int) -> None:
+def test_decorated_methods_and_recursive_functions_nest(session: int) -> None:
     class Thing:
         @proton.scope("method")
         def method(self, depth: int) -> int:
@@ -274,7 +276,7 @@ def test_a_decorated_callable_without_a_name(session: int) -> None:
 # States
 
 
-def test_states_nest_and_the_outer_one_holds_again(session: int) -> None:
+def test_the_outer_state_applies_after_the_inner_one(session: int) -> None:
     def measure() -> None:
         with proton.scope("s", {"m": 1}):
             pass
@@ -312,7 +314,7 @@ def test_the_metadata_state_has_the_name_that_viewers_leave_out(session: int) ->
     assert names == {"__proton_launch_metadata", "__proton_launch_metadata:kernel"}
 
 
-def test_a_state_is_its_threads_own(session: int) -> None:
+def test_states_belong_to_their_thread(session: int) -> None:
     def other() -> None:
         with proton.scope("other", {"m": 1}):
             pass

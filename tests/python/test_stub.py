@@ -11,7 +11,7 @@ import pytest
 from marey import _native
 
 
-def test_the_stub_is_that_of_the_module(tmp_path: Path) -> None:
+def test_the_stub_matches_the_module(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
     allowed.write_text("marey._native.__all__\n")  # made by PyO3, and used by nobody
@@ -24,7 +24,7 @@ def test_the_stub_is_that_of_the_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_function_says_what_it_takes_and_does() -> None:
+def test_every_function_has_a_signature_and_a_docstring() -> None:
     functions = [each for each in vars(_native).values() if inspect.isbuiltin(each)]
     assert len(functions) > 20
     for function in functions:

@@ -79,7 +79,7 @@ def prompt(run: Path, tmp_path: Path) -> Iterator[Prompt]:
     assert prompt.close() == 0
 
 
-def test_queries_are_answered_one_after_the_other(prompt: Prompt) -> None:
+def test_the_prompt_runs_several_queries(prompt: Prompt) -> None:
     shown = prompt.ask("SELECT count(*) AS n FROM spans;\r", until="1 row in ")
     assert "n\r\n10\r\n" in shown.replace(" ", "")
     prompt.read_until("marey> ")
@@ -87,7 +87,7 @@ def test_queries_are_answered_one_after_the_other(prompt: Prompt) -> None:
     assert "forward" in shown
 
 
-def test_errors_do_not_end_it(prompt: Prompt) -> None:
+def test_errors_do_not_end_the_prompt(prompt: Prompt) -> None:
     shown = prompt.ask("SELECT nam FROM spans;\r", until="hint: ")
     assert "error: there is no column `nam`" in shown
     prompt.read_until("marey> ")
@@ -112,7 +112,7 @@ def test_commands_describe_tables_and_choose_the_format(prompt: Prompt) -> None:
     assert "not for terminals" in prompt.ask("\\f parquet\r", until="hint: ")
 
 
-def test_ctrl_c_stops_a_query_and_not_the_prompt(prompt: Prompt) -> None:
+def test_ctrl_c_cancels_a_query_and_keeps_the_prompt(prompt: Prompt) -> None:
     prompt.ask("\\f csv\r")
     prompt.ask(f"{ENDLESS};\r", until="forward\r\nforward")  # it runs
     prompt.ask("\x03", until="stopped\r\n")
@@ -120,12 +120,12 @@ def test_ctrl_c_stops_a_query_and_not_the_prompt(prompt: Prompt) -> None:
     assert "\n10\r" in prompt.ask("SELECT count(*) AS n FROM spans;\r", until="1 row in ")
 
 
-def test_ctrl_c_takes_back_what_was_typed(prompt: Prompt) -> None:
+def test_ctrl_c_clears_the_line(prompt: Prompt) -> None:
     prompt.ask("SELECT 'never\x03")
     assert "10" in prompt.ask("SELECT count(*) AS n FROM spans;\r", until="1 row in ")
 
 
-def test_history_is_kept_for_the_user_alone(run: Path, tmp_path: Path) -> None:
+def test_the_history_file_is_private(run: Path, tmp_path: Path) -> None:
     first = Prompt(run, tmp_path)
     first.ask("SELECT 41 + 1 AS answer;\r", until="row in ")
     assert first.close() == 0
@@ -137,7 +137,7 @@ def test_history_is_kept_for_the_user_alone(run: Path, tmp_path: Path) -> None:
     assert second.close() == 0
 
 
-def test_ctrl_d_ends_it(run: Path, tmp_path: Path) -> None:
+def test_ctrl_d_ends_the_prompt(run: Path, tmp_path: Path) -> None:
     prompt = Prompt(run, tmp_path)
     os.write(prompt._ours, b"\x04")
     assert prompt.close() == 0

@@ -75,7 +75,7 @@ def test_polars_reads_the_files(path: Path, sums: list[tuple[Any, ...]]) -> None
     assert found.sort("depth", "text").collect().rows() == sums
 
 
-def test_every_file_is_as_its_table_says(run: Run, path: Path) -> None:
+def test_every_file_has_the_declared_columns(run: Run, path: Path) -> None:
     for table, sizes in run.info()["tables"].items():
         found = parquet.read_table(path / "tables" / table)
         assert found.num_rows == sizes["rows"]
@@ -90,7 +90,7 @@ QUERY = """
 """
 
 
-def test_pyarrow_takes_an_answer(run: Run) -> None:
+def test_pyarrow_reads_a_result(run: Run) -> None:
     result = run.sql(QUERY)
     table = result.to_pyarrow()
     assert list(zip(*table.to_pydict().values(), strict=True)) == result.rows()
@@ -101,7 +101,7 @@ def test_pyarrow_takes_an_answer(run: Run) -> None:
     assert pyarrow.RecordBatchReader.from_stream(result).read_all() == table
 
 
-def test_a_reader_may_ask_for_types(run: Run) -> None:
+def test_a_requested_schema_is_applied(run: Run) -> None:
     result = run.sql("SELECT name, thread_id FROM spans")
     wanted = pyarrow.schema([("name", pyarrow.string_view()), ("thread_id", pyarrow.int64())])
     table = pyarrow.table(result, schema=wanted)
@@ -117,7 +117,7 @@ def test_a_reader_may_ask_for_types(run: Run) -> None:
         result.__arrow_c_stream__(result.__arrow_c_stream__())
 
 
-def test_polars_takes_an_answer(run: Run) -> None:
+def test_polars_reads_a_result(run: Run) -> None:
     result = run.sql(QUERY)
     frame = result.to_polars()
     assert frame.columns == result.columns
@@ -125,7 +125,7 @@ def test_polars_takes_an_answer(run: Run) -> None:
     assert frame.equals(polars.DataFrame(result))
 
 
-def test_pandas_takes_an_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_reads_a_result(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run.sql("SELECT name, rank, duration_nanos FROM spans ORDER BY start_nanos")
     frame = result.to_pandas()
     assert list(frame.columns) == result.columns
@@ -136,7 +136,7 @@ def test_pandas_takes_an_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     pandas.testing.assert_frame_equal(plain, frame, check_dtype=False)
 
 
-def test_duckdb_takes_an_answer(run: Run) -> None:
+def test_duckdb_reads_a_result(run: Run) -> None:
     answer = run.sql("SELECT path, duration_nanos FROM spans")
     query = "SELECT path, count(*) FROM answer GROUP BY path ORDER BY path"
     assert dict(duckdb.sql(query).fetchall()) == COUNTS
@@ -144,14 +144,14 @@ def test_duckdb_takes_an_answer(run: Run) -> None:
     assert len(answer) == sum(COUNTS.values())
 
 
-def test_an_answer_without_rows_has_its_types(run: Run) -> None:
+def test_a_result_without_rows_has_column_types(run: Run) -> None:
     result = run.sql("SELECT name, duration_nanos FROM spans WHERE name = 'nobody'")
     assert result.to_pyarrow().schema.types == [pyarrow.string(), pyarrow.int64()]
     assert result.to_polars().schema == {"name": polars.String, "duration_nanos": polars.Int64}
     assert list(result.to_pandas().columns) == ["name", "duration_nanos"]
 
 
-def test_what_was_taken_outlives_the_answer(path: Path) -> None:
+def test_arrow_data_outlives_the_result(path: Path) -> None:
     with marey.open(path) as run:
         table = pyarrow.table(run.sql("SELECT name FROM spans"))
         unread = run.sql("SELECT 1").__arrow_c_stream__()

@@ -54,7 +54,7 @@ def test_rows_stay_in_order_on_several_threads(columns: str) -> None:
 # Answers
 
 
-def test_an_answer_is_rows_and_columns(run: Run) -> None:
+def test_a_result_has_rows_and_columns(run: Run) -> None:
     result = run.sql(BY_PATH)
     expected = sorted(COUNTS.items())
     assert result.columns == ["path", "count"]
@@ -64,12 +64,12 @@ def test_an_answer_is_rows_and_columns(run: Run) -> None:
     assert not result.was_cut
 
 
-def test_a_column_that_is_not_there(run: Run) -> None:
+def test_an_unknown_column_is_a_key_error(run: Run) -> None:
     with pytest.raises(KeyError, match="no column is called 'pth': there are path, count"):
         run.sql(BY_PATH).column("pth")
 
 
-def test_values_of_every_kind(run: Run) -> None:
+def test_values_of_every_type_are_converted(run: Run) -> None:
     values: dict[str, Any] = {
         "1": 1,
         "-9223372036854775808": -(2**63),
@@ -94,19 +94,19 @@ def test_values_of_every_kind(run: Run) -> None:
     assert list(map(type, row)) == list(map(type, values.values()))
 
 
-def test_rows_beyond_a_batch(run: Run) -> None:
+def test_rows_of_several_batches_are_read(run: Run) -> None:
     result = run.sql("SELECT a.start_nanos AS start FROM raw.spans AS a, raw.spans AS b ORDER BY 1")
     assert len(result) == len(result.rows()) == SPANS**2 > 8192
     assert result.column("start") == sorted(result.column("start"))
 
 
-def test_an_answer_without_rows(run: Run) -> None:
+def test_a_result_may_be_empty(run: Run) -> None:
     result = run.sql("SELECT name, start_nanos FROM spans WHERE name = 'nobody'")
     assert (len(result), result.rows(), result.column("name")) == (0, [], [])
     assert repr(result) == "name  start_nanos"
 
 
-def test_rows_may_be_cut(run: Run) -> None:
+def test_max_rows_limits_the_rows(run: Run) -> None:
     ordered = "SELECT path FROM spans ORDER BY path"
     cut, whole = run.sql(ordered, max_rows=3), run.sql(ordered, max_rows=SPANS)
     assert cut.rows() == [("load",)] * 3
@@ -115,7 +115,7 @@ def test_rows_may_be_cut(run: Run) -> None:
     assert not whole.was_cut
 
 
-def test_answers_outlive_the_run(path: Path) -> None:
+def test_results_outlive_the_run(path: Path) -> None:
     with marey.open(path) as run:
         result = run.sql(BY_PATH)
     del run
@@ -125,14 +125,14 @@ def test_answers_outlive_the_run(path: Path) -> None:
 # How they look
 
 
-def test_an_answer_looks_as_on_the_command_line(run: Run, path: Path) -> None:
+def test_the_repr_of_a_result_is_the_table_of_the_cli(run: Run, path: Path) -> None:
     query = "SELECT path, count(*) AS n, NULL AS nothing, avg(1.5) FROM spans GROUP BY 1 ORDER BY 1"
     command = [sys.executable, "-m", "marey", "query", str(path), query]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert repr(run.sql(query)) == shown.rstrip("\n")
 
 
-def test_a_long_answer_is_cut_where_it_is_shown(run: Run) -> None:
+def test_the_repr_of_a_long_result_is_truncated(run: Run) -> None:
     lines = repr(run.sql("SELECT name FROM spans")).splitlines()
     assert len(lines) == 102
     assert lines[-1] == f"… {SPANS - 100} more rows"
@@ -175,13 +175,13 @@ def test_a_notebook_shows_a_table(run: Run) -> None:
     assert page.caption == ""
 
 
-def test_nothing_in_an_answer_is_markup(run: Run) -> None:
+def test_html_in_values_is_escaped(run: Run) -> None:
     hostile = "</td></table><script>alert(1)</script>\x1b[31m"
     page = Page(run.sql(f"SELECT '{hostile}' AS \"<b>\", NULL AS x")._repr_html_())
     assert page.rows == [["<b>", "x"], [hostile.replace("\x1b", "\\x1b"), "null"]]
 
 
-def test_a_notebook_says_what_it_hides(run: Run) -> None:
+def test_a_notebook_reports_hidden_rows(run: Run) -> None:
     page = Page(run.sql("SELECT name FROM spans")._repr_html_())
     assert len(page.rows) == 101
     assert page.caption == f"the first 100 of {SPANS} rows"
@@ -229,7 +229,7 @@ def test_info_is_the_manifest(run: Run, path: Path) -> None:
     assert (info["losses"], info["torn_bytes"]) == ({}, 0)
 
 
-def test_a_pack_answers_as_its_folder(run: Run, path: Path, tmp_path: Path) -> None:
+def test_a_pack_has_the_results_of_its_folder(run: Run, path: Path, tmp_path: Path) -> None:
     pack = tmp_path / "one file"
     command = [sys.executable, "-m", "marey", "pack", str(path), "-o", str(pack)]
     subprocess.run(command, check=True)
@@ -254,7 +254,7 @@ def test_a_pack_answers_as_its_folder(run: Run, path: Path, tmp_path: Path) -> N
         ("SELECT 1 / 0", "zero"),
     ],
 )
-def test_a_query_that_cannot_be_answered(run: Run, query: str, message: str) -> None:
+def test_invalid_queries_are_errors(run: Run, query: str, message: str) -> None:
     with pytest.raises(marey.QueryError, match=message) as raised:
         run.sql(query)
     assert isinstance(raised.value, marey.MareyError)
@@ -262,7 +262,7 @@ def test_a_query_that_cannot_be_answered(run: Run, query: str, message: str) -> 
     assert "\n" not in str(raised.value)
 
 
-def test_a_table_that_is_not_there_has_no_columns(run: Run) -> None:
+def test_an_unknown_table_has_no_schema(run: Run) -> None:
     with pytest.raises(marey.QueryError, match="spanns"):
         run.schema("spanns")
 
@@ -285,7 +285,7 @@ def test_a_table_that_is_not_there_has_no_columns(run: Run) -> None:
         "EXPLAIN ANALYZE INSERT INTO raw.spans SELECT * FROM raw.spans",
     ],
 )
-def test_queries_only_read(
+def test_queries_cannot_write(
     run: Run, statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -307,20 +307,20 @@ def test_queries_only_read(
         "'{part}'",
     ],
 )
-def test_no_file_is_read_but_those_of_the_run(run: Run, path: Path, source: str) -> None:
+def test_queries_cannot_read_other_files(run: Run, path: Path, source: str) -> None:
     part = next(path.glob("tables/spans/*.parquet"))
     with pytest.raises(marey.QueryError):
         run.sql(f"SELECT * FROM {source.format(part=part)}")
 
 
-def test_a_query_has_its_memory_and_no_more(path: Path) -> None:
+def test_the_memory_limit_applies_to_queries(path: Path) -> None:
     window = f"SELECT max(a.start_nanos + c.start_nanos) OVER () FROM {MANY}"
     error = pytest.raises(marey.QueryError, match=r"16 MiB of memory.*memory_limit")
     with marey.open(path, memory_limit=16 << 20) as run, error:
         run.sql(window)
 
 
-def test_an_answer_has_its_memory_and_no_more(path: Path) -> None:
+def test_the_memory_limit_applies_to_results(path: Path) -> None:
     query = f"SELECT a.start_nanos + c.start_nanos AS sum FROM {MANY}"
     with marey.open(path, memory_limit=8 << 20) as run:
         with pytest.raises(marey.QueryError, match=r"answer takes more than 8 MiB.*memory_limit"):
@@ -329,7 +329,7 @@ def test_an_answer_has_its_memory_and_no_more(path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["memory_limit", "threads"])
-def test_limits_of_nothing_are_refused(path: Path, limit: str) -> None:
+def test_limits_of_zero_are_rejected(path: Path, limit: str) -> None:
     with pytest.raises(ValueError, match=limit):
         marey.open(path, **{limit: 0})
 
@@ -350,7 +350,7 @@ def test_ctrl_c_stops_a_query(path: Path) -> None:
     assert run_well(source) == f"stopped\n{SPANS}\n"
 
 
-def test_a_closed_run(path: Path) -> None:
+def test_a_closed_run_raises_an_error(path: Path) -> None:
     run = marey.open(path)
     run.close()
     run.close()
@@ -359,7 +359,7 @@ def test_a_closed_run(path: Path) -> None:
         run.sql("SELECT 1")
 
 
-def test_nothing_and_something_else(tmp_path: Path, path: Path) -> None:
+def test_missing_and_foreign_paths_are_errors(tmp_path: Path, path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         marey.open(tmp_path / "nowhere.marey")
     with pytest.raises(marey.UnreadableRun, match="a folder"):
@@ -373,7 +373,7 @@ def test_nothing_and_something_else(tmp_path: Path, path: Path) -> None:
         marey.open(part)
 
 
-def test_a_damaged_run(tmp_path: Path, path: Path) -> None:
+def test_a_damaged_run_is_an_error(tmp_path: Path, path: Path) -> None:
     damaged = Path(shutil.copytree(path, tmp_path / "damaged.marey"))
     [part] = damaged.glob("tables/spans/*.parquet")
     content = part.read_bytes()
@@ -390,7 +390,7 @@ def test_a_damaged_run(tmp_path: Path, path: Path) -> None:
 # In the process that asks
 
 
-def test_a_fork_does_not_take_a_run_along(path: Path) -> None:
+def test_a_forked_child_cannot_use_an_open_run(path: Path) -> None:
     source = f"""
         import marey, os
         run = marey.open({str(path)!r})
@@ -411,7 +411,7 @@ def test_a_fork_does_not_take_a_run_along(path: Path) -> None:
     assert run_well(source, flag) == f"{message}\n1\n1\n"
 
 
-def test_names_are_there_when_they_are_touched() -> None:
+def test_submodules_are_imported_on_first_use() -> None:
     source = """
         import sys, marey
         assert "open" in dir(marey)
@@ -433,5 +433,5 @@ def test_only_pandas_needs_numpy(path: Path) -> None:
     assert run_well(source) == "set()\n"
 
 
-def test_results_are_made_by_runs(run: Run) -> None:
+def test_sql_returns_a_result(run: Run) -> None:
     assert isinstance(run.sql("SELECT 1"), Result)

@@ -123,7 +123,7 @@ class Profile:
 
 
 @both_languages
-def test_a_program_alone_is_recorded(language: Language, library: str) -> None:
+def test_a_c_program_is_recorded(language: Language, library: str) -> None:
     out = run(build("alone.c", language), MAREY_LIB=library)
     profile = Profile("first.hatchet")
     assert profile.counts() == {
@@ -165,7 +165,7 @@ def test_a_program_alone_is_recorded(language: Language, library: str) -> None:
 
 
 @both_languages
-def test_sessions_that_are_inactive_see_nothing(language: Language, library: str) -> None:
+def test_inactive_sessions_record_nothing(language: Language, library: str) -> None:
     msgpack = pytest.importorskip("msgpack")
     run(build("alone.c", language), MAREY_LIB=library)
     root, _devices = msgpack.unpackb(Path("second.hatchet_msgpack").read_bytes())
@@ -183,7 +183,7 @@ def test_sessions_that_are_inactive_see_nothing(language: Language, library: str
         ({"MAREY_DISABLE": "1"}, "MAREY_DISABLE is set"),
     ],
 )
-def test_without_marey_a_program_runs_as_ever(
+def test_a_program_runs_without_libmarey(
     language: Language, library: str, env: dict[str, str], reason: str
 ) -> None:
     program = build("absent.c", language)
@@ -191,7 +191,7 @@ def test_without_marey_a_program_runs_as_ever(
     assert list(Path().glob("*hatchet*")) == []
 
 
-def test_a_file_that_cannot_be_written_is_told(library: str) -> None:
+def test_an_unwritable_file_is_an_error(library: str) -> None:
     program = build("failing.c", C11)
     env = {**os.environ, "MAREY_LIB": library}
     done = subprocess.run([program], capture_output=True, text=True, env=env, timeout=120)
@@ -212,7 +212,7 @@ def test_a_program_that_ends_has_its_kernels(library: str, delivery: str) -> Non
     assert (metrics["count"], metrics["time (ns)"]) == (1000, 5000)
 
 
-def test_another_version_is_not_used() -> None:
+def test_a_library_of_another_version_is_rejected() -> None:
     source = "static const struct { unsigned long size; unsigned version; } table = {4096, 999};"
     source += " const void *marey_table(void); const void *marey_table(void) { return &table; }"
     Path("other.c").write_text(source)
@@ -251,7 +251,7 @@ def test_sigterm_may_come_in_the_middle_of_an_allocation(tunables: str, library:
 
 
 @both_languages
-def test_the_header_has_the_library_s_table(language: Language, library: str) -> None:
+def test_the_header_matches_the_function_table(language: Language, library: str) -> None:
     lines = run(build("table.c", language), MAREY_LIB=library).splitlines()
     places = {name: int(number) for name, number in (line.split() for line in lines)}
     sizes = [places.pop(name) for name in ("header", "library", "error", "metric", "options")]
@@ -262,7 +262,7 @@ def test_the_header_has_the_library_s_table(language: Language, library: str) ->
     assert list(places.values()) == [0, 8, 12, *range(16, sizes[1], 8)]
 
 
-def test_scopes_of_cxx_end_with_their_block(library: str) -> None:
+def test_cxx_scopes_end_with_their_block(library: str) -> None:
     run(build("scopes.cpp", CXX17), MAREY_LIB=library)
     profile = Profile("scopes.hatchet")
     assert profile.counts() == {
@@ -299,7 +299,7 @@ def run_python(program: str, **env: str) -> None:
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("first", ["import marey", "import annotated; annotated.leaf()"])
 @pytest.mark.parametrize("starter", ["marey", "annotated"])
-def test_c_and_python_make_one_run(first: str, starter: str, library: str) -> None:
+def test_c_and_python_record_into_one_run(first: str, starter: str, library: str) -> None:
     run_python(
         f"""
         {first}

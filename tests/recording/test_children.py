@@ -22,7 +22,7 @@ def children() -> list[Node]:
     return sorted(found, key=lambda root: sorted(counts(root).items()))
 
 
-def test_fork_gives_each_process_what_it_did() -> None:
+def test_after_a_fork_each_process_has_its_own_events() -> None:
     source = """
         import marey, os, sys
         marey.start("x")
@@ -99,7 +99,7 @@ def test_a_child_that_records_nothing_leaves_no_file() -> None:
     assert files() == ["x.hatchet"]
 
 
-def test_children_of_children_and_many_at_once() -> None:
+def test_nested_and_concurrent_forks_are_recorded() -> None:
     source = """
         import marey, os
         marey.start("x")
@@ -151,7 +151,7 @@ def test_a_fork_while_threads_record() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python warns since 3.12")
-def test_python_sees_no_thread_of_ours_at_a_fork() -> None:
+def test_python_warns_of_no_threads_at_a_fork() -> None:
     source = """
         import marey, os
         marey.start("x")
@@ -227,7 +227,7 @@ HOOKED_FORK = """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing(method: str) -> None:
+def test_multiprocessing_children_write_profiles(method: str) -> None:
     source = f"""
         import marey, multiprocessing
         def work(number):
@@ -267,7 +267,7 @@ def test_multiprocessing(method: str) -> None:
     assert all(root["marey"]["process"]["complete"] for root in roots)
 
 
-def test_data_loader_workers() -> None:
+def test_data_loader_workers_write_profiles() -> None:
     pytest.importorskip("torch")
     source = """
         import marey, torch

@@ -85,7 +85,7 @@ def test_the_tables_agree_with_the_chrome_trace() -> None:
     assert sums == pytest.approx(expected, rel=0.01, abs=100 * max(COUNTS.values()))
 
 
-def test_spans_lie_where_they_were_entered() -> None:
+def test_spans_have_the_path_where_they_were_entered() -> None:
     record()
     nested = """
         SELECT count(*) FROM spans AS inner_, spans AS outer_
@@ -104,7 +104,7 @@ def test_spans_lie_where_they_were_entered() -> None:
     assert one(outer) == (True,)
 
 
-def test_what_is_open_when_the_program_ends_is_marked() -> None:
+def test_open_spans_are_marked() -> None:
     source = """
         import marey
         marey.start("train", data="trace")
@@ -129,7 +129,7 @@ def test_spools_may_be_kept() -> None:
 
 
 @pytest.mark.parametrize("off", ["0", ""])
-def test_collecting_may_be_left_to_the_opening(off: str) -> None:
+def test_marey_collect_0_defers_collection(off: str) -> None:
     record(MAREY_COLLECT=off)
     assert len(spools()) == 1
     assert parts() == []
@@ -137,7 +137,7 @@ def test_collecting_may_be_left_to_the_opening(off: str) -> None:
     assert spools() == []
 
 
-def test_tree_sessions_make_no_run() -> None:
+def test_tree_sessions_write_no_run() -> None:
     run_well('import marey; marey.start("train"); marey.enter_scope("a")')
     assert sorted(os.listdir()) == ["program.py", "train.hatchet"]
 
@@ -160,7 +160,7 @@ def test_the_program_loads_no_engine() -> None:
 
 
 @pytest.mark.parametrize("ending", ["raise SystemExit(3)", "1 / 0", "os.kill(os.getpid(), 2)"])
-def test_the_program_ends_as_it_would(ending: str) -> None:
+def test_collection_does_not_change_the_exit_code(ending: str) -> None:
     source = f"""
         import marey, os
         marey.start("train", data="trace")
@@ -177,7 +177,7 @@ def test_the_program_ends_as_it_would(ending: str) -> None:
     assert rows(SPANS) == [("a", 1)]
 
 
-def test_a_program_with_python_inside_is_not_started_again() -> None:
+def test_an_embedding_program_is_not_started_for_collection() -> None:
     # Where Python is embedded, `sys.executable` may be the program itself.
     other = write_program("#!/bin/sh\ntouch started\n", "uwsgi")
     other.chmod(0o755)
@@ -193,7 +193,7 @@ def test_a_program_with_python_inside_is_not_started_again() -> None:
     assert rows(SPANS) == [("a", 1)]
 
 
-def test_a_collector_that_fails_costs_one_line() -> None:
+def test_a_failed_collection_prints_one_line() -> None:
     Path("python-that-fails").symlink_to("/bin/false")
     source = """
         import marey, sys
@@ -215,7 +215,7 @@ def is_waiting(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
-def test_ctrl_c_leaves_the_rest_for_later() -> None:
+def test_ctrl_c_defers_the_rest_of_the_collection() -> None:
     # In place of the interpreter: a collector that hangs once it has said that it runs.
     hanging = write_program("#!/bin/sh\nexec 3>$PIPE\nexec sleep 1000\n", "python-that-hangs")
     hanging.chmod(0o755)
@@ -243,7 +243,7 @@ def test_ctrl_c_leaves_the_rest_for_later() -> None:
 # Processes that were killed, and such as still run
 
 
-def test_a_killed_program() -> None:
+def test_the_spool_of_a_killed_program_is_collected_later() -> None:
     source = """
         import marey, sys
         marey.start("train", data="trace")
@@ -254,7 +254,7 @@ def test_a_killed_program() -> None:
         sys.stdin.read()
         """
     with Live(source) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         deadline = time.monotonic() + DEADLINE_SECS
         while rows(SPANS) != [("a", 1000)]:  # a run that goes on may be opened, too
             assert time.monotonic() < deadline
@@ -267,7 +267,7 @@ def test_a_killed_program() -> None:
     assert spools() == []
 
 
-def test_the_next_run_moves_the_last_one_aside() -> None:
+def test_the_next_run_renames_the_last_one() -> None:
     record()
     record()
     runs = sorted(path.name for path in Path().glob("*.marey"))
@@ -310,7 +310,7 @@ def test_forked_children_share_the_run() -> None:
     assert spools() == []
 
 
-def test_programs_that_a_run_starts_share_it() -> None:
+def test_child_programs_share_the_run() -> None:
     write_program(
         """
         import marey, os
@@ -357,11 +357,11 @@ RANK = """
 def test_ranks_share_the_run_and_its_clock() -> None:
     with Live(RANK, RANK="0") as first, Live(RANK, RANK="1") as second:
         ranks = (first, second)
-        assert [rank.hear() for rank in ranks] == ["ready", "ready"]
+        assert [rank.read_line() for rank in ranks] == ["ready", "ready"]
         assert len(list(Path().glob("*.marey"))) == 1
         for turn in range(6):
-            ranks[turn % 2].tell(f"turn {turn}")
-            assert ranks[turn % 2].hear() == "done"
+            ranks[turn % 2].write_line(f"turn {turn}")
+            assert ranks[turn % 2].read_line() == "done"
         assert first.end().exit_code == 0
         assert len(spools()) == 2  # left to the last
         assert second.end().exit_code == 0

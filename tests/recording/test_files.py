@@ -49,7 +49,7 @@ def viewed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_protons_viewer_rolls_our_metrics_up() -> None:
+def test_protons_viewer_sums_our_metrics() -> None:
     record()
     lines = viewed("-m", "flops", "x.hatchet").splitlines()
     shown = [line.lstrip(" │├└─") for line in lines if line]
@@ -90,7 +90,7 @@ def test_hatchet_reads_the_file() -> None:
 # Formats
 
 
-def test_the_framing_is_protons() -> None:
+def test_the_json_framing_is_protons() -> None:
     """Byte for byte: four spaces, sorted keys; marey's own key alone is on one line."""
     record()
     text = Path("x.hatchet").read_text()
@@ -111,7 +111,7 @@ def test_the_framing_is_protons() -> None:
     assert text == f"\n{expected}\n"
 
 
-def test_msgpack_holds_the_same_document() -> None:
+def test_msgpack_and_json_have_the_same_content() -> None:
     msgpack = pytest.importorskip("msgpack")
     session = marey.start("x")
     values = {"big": 2**62, "negative": -5, "f": 0.5, "text": "x" * 40, "v": [1] * 20}
@@ -135,7 +135,7 @@ def without_moment(document: Any) -> Any:
     return document
 
 
-def test_what_a_file_says_about_itself() -> None:
+def test_the_root_describes_the_process() -> None:
     session = marey.start("x")
     for _ in range(1000):
         with marey.scope("s"):
@@ -182,7 +182,7 @@ def test_losses_are_counted() -> None:
     }
 
 
-def test_a_full_tree_says_what_it_lost() -> None:
+def test_nodes_beyond_the_limit_are_counted() -> None:
     source = """
         import marey
         marey.start("x")
@@ -199,13 +199,13 @@ def test_a_full_tree_says_what_it_lost() -> None:
 # Names
 
 
-def test_directories_are_made() -> None:
+def test_missing_directories_are_created() -> None:
     record("a/b/c")
     assert files(directory="a/b") == ["c.hatchet"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/1").exists(), reason="needs /proc")
-def test_a_path_that_cannot_be_written_is_named() -> None:
+def test_an_unwritable_path_is_in_the_error() -> None:
     for name, part in (("/proc/none/x", "/proc/none"), ("file/x", "file")):
         Path("file").write_text("not a directory")
         session = marey.start(name)
@@ -227,7 +227,7 @@ def test_a_name_is_relative_to_where_the_session_began() -> None:
 
 
 @pytest.mark.parametrize("name", ["-", ""])
-def test_a_dash_is_standard_output(name: str) -> None:
+def test_a_dash_writes_to_standard_output(name: str) -> None:
     source = f"""
         import marey
         marey.start({name!r})
@@ -252,7 +252,7 @@ def test_the_rank_is_in_the_name(variable: str) -> None:
     assert tree("x.rank3.hatchet")["marey"]["process"]["rank"] == 3
 
 
-def test_the_file_of_an_earlier_run_is_moved_aside() -> None:
+def test_the_file_of_an_earlier_run_is_renamed() -> None:
     source = """
         import marey, sys
         marey.start("x")
@@ -268,7 +268,7 @@ def test_the_file_of_an_earlier_run_is_moved_aside() -> None:
     }
 
 
-def test_a_process_writes_over_its_own_file() -> None:
+def test_a_process_overwrites_its_own_file() -> None:
     record()
     record()
     assert files() == ["x.hatchet"]
@@ -287,13 +287,13 @@ HELD = """
     """
 
 
-def test_two_live_processes_do_not_take_each_others_file() -> None:
+def test_two_live_processes_keep_their_files() -> None:
     with Live(HELD) as first:
-        assert first.hear() == "written"
+        assert first.read_line() == "written"
         with Live(HELD) as second:
-            assert second.hear() == "written"
-            first.tell()
-            second.tell()
+            assert second.read_line() == "written"
+            first.write_line()
+            second.write_line()
             assert (first.end().exit_code, second.end().exit_code) == (0, 0)
         pids = [first.process.pid, second.process.pid]
     names = ["x.hatchet", f"x.{pids[1]}.hatchet"]
@@ -301,7 +301,7 @@ def test_two_live_processes_do_not_take_each_others_file() -> None:
     assert [tree(name)["marey"]["process"]["pid"] for name in names] == pids
 
 
-def test_a_reader_never_sees_a_part_of_a_file() -> None:
+def test_files_are_replaced_atomically() -> None:
     """Reads as fast as it can while another process writes checkpoints as fast as it can."""
     source = """
         import marey, threading
@@ -322,18 +322,18 @@ def test_a_reader_never_sees_a_part_of_a_file() -> None:
         """
     inodes: set[tuple[int, int]] = set()
     with Live(source, MAREY_CHECKPOINT_SECS="0.01") as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         while len(inodes) < 25:
             with contextlib.suppress(FileNotFoundError), open("x.hatchet") as file:
                 inodes.add((os.fstat(file.fileno()).st_ino, os.fstat(file.fileno()).st_mtime_ns))
                 assert len(json.load(file)) == 2
-        program.tell()
+        program.write_line()
         assert program.end().exit_code == 0
     assert tree("x.hatchet")["marey"]["process"]["complete"] is True
     assert files("") == ["program.py", "x.hatchet"]
 
 
-def test_the_file_of_a_deep_tree_does_not_grow_with_the_square_of_its_depth() -> None:
+def test_the_file_of_a_deep_tree_grows_linearly() -> None:
     session = marey.start("x")
     for _ in range(2000):
         marey.enter_scope("deep")
@@ -346,7 +346,7 @@ def test_the_file_of_a_deep_tree_does_not_grow_with_the_square_of_its_depth() ->
     assert len(text) < 2000 * 10_000
 
 
-def test_kinds_are_told() -> None:
+def test_nodes_have_their_kinds() -> None:
     session = marey.start("x")
     with marey.scope("scope"), marey.state("state"):
         marey.enter_scope("operator", triton_op=True)

@@ -43,7 +43,9 @@ def complete(path: str) -> Node:
         ("atexit.register(late)", 0, ""),
     ],
 )
-def test_a_program_that_never_finalizes(ending: str, exit_code: int, says: str) -> None:
+def test_a_program_without_finalize_writes_its_profile(
+    ending: str, exit_code: int, says: str
+) -> None:
     source = f"""
         import atexit, os, signal, sys, threading
         import marey
@@ -64,7 +66,7 @@ def test_a_program_that_never_finalizes(ending: str, exit_code: int, says: str) 
     assert counts(complete("x.hatchet")) == {"done": 1, "in scope": 1, **late}
 
 
-def test_a_program_that_ends_at_once() -> None:
+def test_a_short_program_writes_its_profile() -> None:
     begin = time.perf_counter_ns()
     run_well("import marey; marey.start('x')\nwith marey.scope('s'): pass")
     root = complete("x.hatchet")
@@ -106,10 +108,10 @@ TERMINATED = """
 
 
 @pytest.mark.parametrize("waiting", ["sys.stdin.read()", "while True: pass"])
-def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
+def test_sigterm_writes_the_file_and_ends_the_process(waiting: str) -> None:
     source = TERMINATED.format(prelude="").replace("sys.stdin.read()", waiting)
     with Live(source, **NO_CHECKPOINTS) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         program.process.send_signal(signal.SIGTERM)
         done = program.end()
     assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
@@ -125,16 +127,16 @@ def test_a_program_keeps_its_own_sigterm_handler() -> None:
         TERMINATED.format(prelude="").replace("print(", handler + "\n        print("),
     ):
         with Live(source, **NO_CHECKPOINTS) as program:
-            assert program.hear() == "ready"
+            assert program.read_line() == "ready"
             program.process.send_signal(signal.SIGTERM)
             assert program.end().exit_code == 7
         assert counts(complete("x.hatchet")) == {"in scope": 1, "in scope/done": 1}
 
 
-def test_a_program_that_ignores_sigterm_goes_on() -> None:
+def test_a_program_that_ignores_sigterm_keeps_running() -> None:
     source = TERMINATED.format(prelude="signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     with Live(source) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         program.process.send_signal(signal.SIGTERM)
         assert program.end().exit_code == 0
     assert counts(complete("x.hatchet")) == {"in scope": 1, "in scope/done": 1}
@@ -152,7 +154,7 @@ def test_sigkill_leaves_the_last_checkpoint() -> None:
             sys.stdin.read()
         """
     with Live(source, MAREY_CHECKPOINT_SECS="0.05") as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         deadline = time.monotonic() + DEADLINE_SECS
         while not Path("x.hatchet").exists() or len(counts(tree("x.hatchet"))) < 2:
             assert time.monotonic() < deadline
@@ -172,7 +174,7 @@ def test_sigkill_leaves_the_last_checkpoint() -> None:
 # Threads
 
 
-def test_ten_thousand_short_threads() -> None:
+def test_ten_thousand_short_threads_are_recorded() -> None:
     source = """
         import marey, resource, threading
         marey.start("x")
@@ -201,7 +203,7 @@ def test_ten_thousand_short_threads() -> None:
     assert grown_bytes < 16 << 20
 
 
-def test_a_thread_begins_at_the_main_threads_stack() -> None:
+def test_a_new_thread_inherits_the_main_threads_scopes() -> None:
     source = """
         import marey, threading
         marey.start("x")
@@ -301,7 +303,7 @@ def test_an_autograd_thread_follows_the_main_thread_again_and_again() -> None:
 # Odd ways to run code
 
 
-def test_greenlets() -> None:
+def test_scopes_in_greenlets_are_recorded() -> None:
     pytest.importorskip("greenlet")
     source = """
         import marey
@@ -331,7 +333,7 @@ def test_greenlets() -> None:
     assert any(path.endswith("inner") for path in found)
 
 
-def test_scopes_five_thousand_deep() -> None:
+def test_scopes_nest_five_thousand_deep() -> None:
     source = """
         import marey, sys
         marey.start("x")
@@ -349,7 +351,7 @@ def test_scopes_five_thousand_deep() -> None:
     assert text.count("{") == text.count("}")
 
 
-def test_recursion_generators_destructors_and_signal_handlers() -> None:
+def test_scopes_in_generators_destructors_and_signal_handlers() -> None:
     source = """
         import gc, marey, signal, sys
         marey.start("x")
@@ -430,7 +432,7 @@ def test_two_interpreters_in_one_process_do_not_crash() -> None:
     assert counts(complete("x.hatchet")) == {"main": 1}
 
 
-def test_nothing_is_left_beside_the_files() -> None:
+def test_no_temporary_files_are_left() -> None:
     run_well("import marey; marey.start('x')", MAREY_CHECKPOINT_SECS="0.001")
     assert sorted(os.listdir()) == ["program.py", "x.hatchet"]
     assert files() == ["x.hatchet"]

@@ -46,7 +46,7 @@ def losses(path: str) -> dict[str, int]:
     return {cause: count for cause, count in found.items() if count}
 
 
-def test_ranges_marks_domains_and_payloads_of_the_package() -> None:
+def test_the_nvtx_package_records_ranges_marks_domains_and_payloads() -> None:
     run_well("""
         import marey, nvtx, threading
 
@@ -92,7 +92,7 @@ def test_ranges_marks_domains_and_payloads_of_the_package() -> None:
     assert losses("p.hatchet") == {}
 
 
-def test_two_libraries_of_c_and_the_package_report_to_one_session() -> None:
+def test_c_libraries_and_the_nvtx_package_record_into_one_session() -> None:
     one, two = build_library("one"), build_library("two")
     levels = run_well(f"""
         import ctypes, marey, nvtx
@@ -131,7 +131,7 @@ def test_two_libraries_of_c_and_the_package_report_to_one_session() -> None:
     assert losses("p.hatchet") == {"unmatched_exits": 1}
 
 
-def test_a_range_that_was_pushed_before_the_session_takes_no_other_along() -> None:
+def test_popping_a_range_from_before_the_session_leaves_no_scope() -> None:
     run_well("""
         import marey, nvtx
 
@@ -179,7 +179,7 @@ def test_in_a_trace_ranges_are_spans_and_marks_are_instants() -> None:
     ]
 
 
-def test_marey_run_listens_in_the_program_and_in_its_children() -> None:
+def test_marey_run_records_nvtx_in_children() -> None:
     annotated = "import nvtx\nwith nvtx.annotate('{}'): pass\n"
     Path("child.py").write_text(annotated.format("child"))
     Path("parent.py").write_text(
@@ -194,7 +194,7 @@ def test_marey_run_listens_in_the_program_and_in_its_children() -> None:
     assert sorted(profiles, key=str) == [{"child": 1}, {"parent": 1}]
 
 
-def test_a_library_that_is_named_already_stays_and_marey_nvtx_0_names_none() -> None:
+def test_an_existing_injection_library_is_kept() -> None:
     program = """
         import marey, nvtx, os
         marey.start("p")
@@ -213,7 +213,7 @@ def test_a_library_that_is_named_already_stays_and_marey_nvtx_0_names_none() -> 
     assert counts(tree("p.hatchet")) == {}
 
 
-def test_a_library_set_by_c_code_stays_too() -> None:
+def test_an_injection_library_set_by_c_code_is_kept() -> None:
     """`os.environ` does not show what a C library has set."""
     found = run_well("""
         import ctypes, marey
@@ -226,14 +226,14 @@ def test_a_library_set_by_c_code_stays_too() -> None:
     assert found == "/a/tool.so\n"
 
 
-def test_marey_nvtx_0_holds_where_the_variable_names_marey() -> None:
+def test_marey_nvtx_0_disables_an_inherited_variable() -> None:
     library = run_well("from marey import _native; print(_native.library_path())").strip()
     env = {"NVTX_INJECTION64_PATH": library, "MAREY_NVTX": "0"}
     run_well("import marey, nvtx; marey.start('p'); nvtx.mark('m'); marey.finalize()", **env)
     assert counts(tree("p.hatchet")) == {}
 
 
-def test_threads_that_end_with_ranges_open_and_forks_do_no_harm() -> None:
+def test_open_ranges_of_ended_threads_and_forks_are_harmless() -> None:
     library = build_library()
     run_well(f"""
         import ctypes, marey, os, threading

@@ -139,7 +139,7 @@ def measured_in(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_same_program_leaves_the_same_tree(seed: int) -> None:
+def test_marey_and_proton_write_the_same_tree(seed: int) -> None:
     rng = random.Random(seed)
     both = Both(sessions=1 + seed % 3)
     for _ in range(15):
@@ -151,7 +151,7 @@ def test_the_same_program_leaves_the_same_tree(seed: int) -> None:
     assert trees[0]["children"]
 
 
-def test_without_our_extras_the_text_is_the_same() -> None:
+def test_without_mareys_additions_the_file_is_identical() -> None:
     both = Both(sessions=1)
     both.enter('outer "quoted" \\ \t é')
     both.measure({"int": -3, "a (exc)": 0.5, "z": [1, 2], "empty": [], "large": 2**53})

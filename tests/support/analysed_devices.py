@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import marey
-from analyses import Event, opened
+from analyses import Event, open_run
 
 Properties = dict[str, Any]
 
@@ -56,4 +56,4 @@ def made_on(folder: Path, events: list[Event], *devices: Properties) -> marey.ru
     }
     path = folder / "trace.json"
     path.write_text(json.dumps(trace))
-    return opened(path)
+    return open_run(path)

@@ -27,13 +27,13 @@ FOLDERS = (
 )
 
 
-def real(name: str) -> Path:
+def recorded_trace(name: str) -> Path:
     """A trace that somebody recorded."""
     paths = [folder / f"{name}.json.gz" for folder in FOLDERS]
     return next(path for path in paths if path.exists())
 
 
-def opened(path: Path) -> marey.run.Run:
+def open_run(path: Path) -> marey.run.Run:
     """A run, with or without losses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -79,10 +79,10 @@ def write(path: Path, events: list[Event], rank: int | None = None, ranks: int =
     return path
 
 
-def made(folder: Path, *traces: list[Event]) -> marey.run.Run:
+def run_from(folder: Path, *traces: list[Event]) -> marey.run.Run:
     """A run of traces with these events, one a rank if there are several."""
     if len(traces) == 1:
-        return opened(write(folder / "trace.json", traces[0]))
+        return open_run(write(folder / "trace.json", traces[0]))
     paths = [
         write(folder / f"rank{rank}.json", events, rank, len(traces))
         for rank, events in enumerate(traces)
@@ -90,7 +90,7 @@ def made(folder: Path, *traces: list[Event]) -> marey.run.Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         marey.import_files(paths, folder / "job.marey")
-    return opened(folder / "job.marey")
+    return open_run(folder / "job.marey")
 
 
 def hta(*paths: Path) -> Any:

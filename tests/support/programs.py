@@ -78,12 +78,12 @@ class Live:
         self.process.kill()
         self.process.communicate()
 
-    def hear(self) -> str:
+    def read_line(self) -> str:
         """The next line that the program prints."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
-    def tell(self, line: str = "") -> None:
+    def write_line(self, line: str = "") -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import marey
-from analyses import Event, Row, kernel, launch, made, on_host, opened, real, step
+from analyses import Event, Row, kernel, launch, on_host, open_run, recorded_trace, run_from, step
 
 # The columns that every rule has, before those of evidence.
 COMMON = [
@@ -22,7 +22,7 @@ COMMON = [
 ]
 
 
-def found(run: marey.run.Run, rule: str, **thresholds: float) -> list[Row]:
+def findings_of(run: marey.run.Run, rule: str, **thresholds: float) -> list[Row]:
     """The findings of a rule with all that they rest on; what each must hold to is checked."""
     findings = run.findings({f"{rule}.{name}": value for name, value in thresholds.items()})
     rows = [dict(zip(findings.columns, row, strict=True)) for row in findings]
@@ -44,7 +44,7 @@ def evidence(finding: Row) -> Row:
 
 def severities(run: marey.run.Run, rule: str, **thresholds: float) -> list[str]:
     """How severe a rule finds what it finds."""
-    return [row["severity"] for row in found(run, rule, **thresholds)]
+    return [row["severity"] for row in findings_of(run, rule, **thresholds)]
 
 
 def check_bare(folder: Path, rule: str) -> None:
@@ -57,5 +57,5 @@ def check_bare(folder: Path, rule: str) -> None:
     }
     for kind, events in bare.items():
         (folder / kind).mkdir()
-        assert found(made(folder / kind, events), rule) == [], kind
-    assert found(opened(real("cpu-only-gloo")), rule) == []
+        assert findings_of(run_from(folder / kind, events), rule) == [], kind
+    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), rule) == []

@@ -148,7 +148,7 @@ def test_times_are_nanoseconds_since_the_session_started() -> None:
     assert starts == sorted(set(starts))
 
 
-def test_the_lanes_say_whose_they_are() -> None:
+def test_lanes_name_their_thread_and_process() -> None:
     out = run_well(
         """
         import os, threading
@@ -186,7 +186,7 @@ def test_the_lanes_say_whose_they_are() -> None:
     assert orders == sorted(set(orders))
 
 
-def test_any_name_is_written_as_json() -> None:
+def test_any_name_is_valid_json() -> None:
     names = [
         'a "quoted" \\ name',
         "tab\tline\nzero\0bell\a",
@@ -208,7 +208,7 @@ def test_any_name_is_written_as_json() -> None:
     ]
 
 
-def test_metrics_stand_with_their_scope() -> None:
+def test_metrics_are_in_the_event_of_their_scope() -> None:
     def program() -> None:
         for number in range(3):
             with marey.scope("step", {"tokens": number, "lr (pty)": 0.5}):
@@ -232,7 +232,7 @@ def test_metrics_stand_with_their_scope() -> None:
     ]
 
 
-def test_metrics_outside_of_scopes_are_moments() -> None:
+def test_metrics_outside_of_scopes_are_instants() -> None:
     document = traced(lambda: marey._native.add_metrics({"tokens": 3}))
     moments = [event for event in document["traceEvents"] if event["ph"] == "i"]
     assert [event["name"] for event in moments] == ["ROOT: <tokens, 3>"]
@@ -277,7 +277,7 @@ def test_tasks_that_interleave_get_lanes_that_nest() -> None:
             assert event["args"]["call_stack"][1].startswith("task ")
 
 
-def test_scopes_that_are_open_at_the_end_say_so() -> None:
+def test_open_scopes_are_marked() -> None:
     session = marey.start("open", data="trace")
     marey.enter_scope("outer", metrics={"tokens": 1})
     marey.enter_scope("inner")
@@ -294,7 +294,7 @@ def test_scopes_that_are_open_at_the_end_say_so() -> None:
     marey.exit_scope("outer")
 
 
-def test_phases_share_one_clock_and_no_event() -> None:
+def test_phases_share_the_clock_and_no_events() -> None:
     session = marey.start("phased", data="trace")
     for phase in range(3):
         with marey.scope(f"in {phase}"):
@@ -313,7 +313,7 @@ def test_phases_share_one_clock_and_no_event() -> None:
     assert starts == sorted(set(starts))
 
 
-def test_sessions_see_their_own_part() -> None:
+def test_sessions_have_their_own_events() -> None:
     first = marey.start("first", data="trace")
     with marey.scope("before"):
         second = marey.start("second", data="trace")
@@ -334,7 +334,7 @@ def test_sessions_see_their_own_part() -> None:
     assert paths == [["ROOT/before", "ROOT/before/both"], ["ROOT/both", "ROOT/only second"]]
 
 
-def test_a_session_without_events_leaves_a_whole_trace() -> None:
+def test_a_session_without_events_writes_a_valid_trace() -> None:
     document = traced(lambda: None)
     assert {event["ph"] for event in document["traceEvents"]} == {"M"}
     assert document["marey"]["process"]["pid"] == os.getpid()
@@ -384,7 +384,7 @@ def told(document: Document) -> list[list[Event]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_proton_tells_the_same_of_the_same_program(seed: int) -> None:
+def test_marey_and_proton_write_the_same_events(seed: int) -> None:
     libproton = pytest.importorskip("triton._C.libproton").proton
 
     def enter_theirs(name: str) -> int:

@@ -64,7 +64,7 @@ def spool(profile: str) -> bytes:
 # What is in a trace
 
 
-def test_a_small_program() -> None:
+def test_the_trace_of_a_small_program() -> None:
     source = """
         import marey, threading
         marey.start("x", data="trace")
@@ -91,7 +91,7 @@ def test_a_small_program() -> None:
     assert sorted(os.listdir()) == ["program.py", "x.chrome_trace", "x.marey"]
 
 
-def test_names_of_every_kind_come_back() -> None:
+def test_names_of_every_kind_survive_the_spool() -> None:
     names = [
         '"quoted"',
         "back\\slash",
@@ -119,7 +119,7 @@ def test_a_name_that_is_too_long_for_the_spool_is_counted() -> None:
     assert losses("x.chrome_trace")["names"] >= 1
 
 
-def test_sessions_of_both_kinds_at_once() -> None:
+def test_tree_and_trace_sessions_record_at_the_same_time() -> None:
     first = marey.start("first", data="trace")
     plain = marey.start("plain")
     with marey.scope("before"):
@@ -145,7 +145,7 @@ def test_sessions_of_both_kinds_at_once() -> None:
     assert len(spools("first")) == 1
 
 
-def test_the_tree_of_a_trace_session() -> None:
+def test_a_trace_session_can_write_its_tree() -> None:
     session = marey.start("x", data="trace")
     with marey.scope("a", {"m": 2}):
         pass
@@ -158,7 +158,7 @@ def test_the_tree_of_a_trace_session() -> None:
     assert (traces(), len(spools("x"))) == ([], 1)
 
 
-def test_a_tree_session_has_no_trace() -> None:
+def test_a_tree_session_cannot_write_a_trace() -> None:
     session = marey.start("x")
     with pytest.raises(ValueError, match="chrome_trace"):
         marey.finalize(session, "chrome_trace")
@@ -167,7 +167,7 @@ def test_a_tree_session_has_no_trace() -> None:
     assert marey._native.sessions() == [session]
 
 
-def test_phases_go_to_files_of_their_own() -> None:
+def test_each_phase_has_its_own_file() -> None:
     session = marey.start("x", data="trace")
     for number in range(3):
         with marey.scope(f"phase {number}"):
@@ -182,7 +182,7 @@ def test_phases_go_to_files_of_their_own() -> None:
     assert paths("x.part_2.chrome_trace") == ["phase 2"]
 
 
-def test_an_open_phase_that_is_cleared_begins_anew() -> None:
+def test_clearing_the_open_phase_restarts_it() -> None:
     session = marey.start("x", data="trace")
     with marey.scope("forgotten"):
         pass
@@ -193,7 +193,7 @@ def test_an_open_phase_that_is_cleared_begins_anew() -> None:
     assert paths("x.chrome_trace") == ["kept"]
 
 
-def test_phases_may_be_written_as_they_close() -> None:
+def test_periodic_flushing_writes_phases_when_they_close() -> None:
     session = marey.start("x", data="trace", mode="periodic_flushing")
     with marey.scope("first"):
         pass
@@ -207,7 +207,7 @@ def test_phases_may_be_written_as_they_close() -> None:
     assert traces() == ["x.part_0.chrome_trace", "x.part_1.chrome_trace"]
 
 
-def test_python_frames() -> None:
+def test_python_frames_are_in_the_call_stack() -> None:
     def inner() -> None:
         with marey.scope("here"):
             pass
@@ -217,12 +217,12 @@ def test_python_frames() -> None:
     marey.finalize(session)
     [event] = events("x.chrome_trace")
     *_, caller, callee, name = event["args"]["call_stack"]
-    assert caller.endswith("@test_python_frames")
+    assert caller.endswith("@test_python_frames_are_in_the_call_stack")
     assert callee.endswith("inner")
     assert name == "here"
 
 
-def test_modules_and_steps() -> None:
+def test_modules_and_steps_have_their_kinds() -> None:
     torch = pytest.importorskip("torch")
     import marey.torch
 
@@ -242,7 +242,7 @@ def test_modules_and_steps() -> None:
     assert kinds["step"] == 3
 
 
-def test_the_decorator() -> None:
+def test_the_profile_decorator_writes_a_trace() -> None:
     source = """
         import marey
         @marey.profile(name="x", data="trace")
@@ -259,7 +259,7 @@ def test_the_decorator() -> None:
     assert paths("x.chrome_trace") == ["in run", "in run"]
 
 
-def test_standard_output() -> None:
+def test_a_trace_can_be_written_to_standard_output() -> None:
     source = """
         import marey
         session = marey.start("-", data="trace")
@@ -300,7 +300,7 @@ def test_threads_record_every_scope_or_count_it(buffer_bytes: str) -> None:
         assert list(by_lane.values()) == [["one", "two", "three"] * 10_000] * 8
 
 
-def test_memory_is_flat() -> None:
+def test_memory_does_not_grow_with_the_trace() -> None:
     source = """
         import marey, sys
         marey.start("x", data="trace")
@@ -381,7 +381,7 @@ def test_a_program_that_closes_every_descriptor_over_and_over() -> None:
 @pytest.mark.parametrize("waiting", ["sys.stdin.read()", "while True: pass"])
 def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
     with Live(IN_SCOPES.format(ending=waiting)) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         program.process.send_signal(signal.SIGTERM)
         done = program.end()
     assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
@@ -391,7 +391,7 @@ def test_sigterm_writes_the_file_and_ends_as_it_would(waiting: str) -> None:
     assert spool("x").endswith(END)
 
 
-def test_sigterm_lets_a_file_that_is_being_written_be_finished() -> None:
+def test_sigterm_during_finalize_finishes_the_file() -> None:
     source = """
         import marey
         marey.start("x", data="trace")
@@ -403,7 +403,7 @@ def test_sigterm_lets_a_file_that_is_being_written_be_finished() -> None:
         while True: pass
         """
     with Live(source, MAREY_TRACE_BUFFER_BYTES=str(1 << 26)) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         while not list(Path().glob(".x.chrome_trace.*.tmp")):
             assert program.process.poll() is None
         program.process.send_signal(signal.SIGTERM)
@@ -414,7 +414,7 @@ def test_sigterm_lets_a_file_that_is_being_written_be_finished() -> None:
 
 def test_sigkill_leaves_the_spool() -> None:
     with Live(IN_SCOPES.format(ending="sys.stdin.read()")) as program:
-        assert program.hear() == "ready"
+        assert program.read_line() == "ready"
         program.process.kill()
         program.end()
     [killed] = spools("x")
@@ -423,7 +423,7 @@ def test_sigkill_leaves_the_spool() -> None:
     assert not spool("x").endswith(END)
 
 
-def test_the_end_of_a_spool_is_written_when_there_is_room_again() -> None:
+def test_losses_are_written_when_the_disk_has_space_again() -> None:
     source = """
         import marey, resource
         session = marey.start("x", data="trace")
@@ -443,14 +443,14 @@ def test_the_end_of_a_spool_is_written_when_there_is_room_again() -> None:
     assert spool("x").endswith(END)
 
 
-def test_a_spool_that_cannot_be_made_is_an_error() -> None:
+def test_a_spool_that_cannot_be_created_is_an_error() -> None:
     Path("file").touch()
     with pytest.raises(OSError, match=r"cannot create .*file/x\.marey/spool"):
         marey.start("file/x", data="trace")
     assert marey._native.sessions() == []
 
 
-def test_forked_children_write_files_of_their_own() -> None:
+def test_forked_children_write_their_own_traces() -> None:
     source = """
         import marey, os, sys
         marey.start("x", data="trace")
@@ -502,7 +502,7 @@ def test_multiprocessing() -> None:
 # marey run
 
 
-def test_marey_run() -> None:
+def test_marey_run_writes_a_trace() -> None:
     import subprocess
 
     write_program(
@@ -543,7 +543,7 @@ PARENT = """
 
 
 @pytest.mark.parametrize("before", [[], ["--", sys.executable]])
-def test_marey_run_makes_one_run_of_all_processes(before: list[str]) -> None:
+def test_marey_run_records_all_processes_into_one_run(before: list[str]) -> None:
     write_program(PARENT)
     for _ in range(2):
         said = marey_run("-o", "out/x.marey", *before, "program.py")
@@ -553,7 +553,7 @@ def test_marey_run_makes_one_run_of_all_processes(before: list[str]) -> None:
 
 
 @pytest.mark.parametrize("before", [[], ["--", sys.executable]])
-def test_a_marey_run_within_another_records_into_that_ones_directory(before: list[str]) -> None:
+def test_a_nested_marey_run_uses_the_outer_directory(before: list[str]) -> None:
     write_program(PARENT)
     inner = ["-m", "marey", "run", "-d", "trace", "-o", "inner.marey", *before, "program.py"]
     said = marey_run("-o", "outer.marey", "--", sys.executable, *inner)
@@ -562,7 +562,7 @@ def test_a_marey_run_within_another_records_into_that_ones_directory(before: lis
     assert len({name.partition("-")[0] for name in spools("outer")}) == 2
 
 
-def test_sigterm_leaves_a_run_and_no_trace() -> None:
+def test_sigterm_with_marey_format_writes_no_trace() -> None:
     path = write_program("""
         import sys
         import marey
@@ -580,7 +580,7 @@ def test_sigterm_leaves_a_run_and_no_trace() -> None:
     assert spool("x").endswith(END)
 
 
-def test_a_spool_that_cannot_be_written_any_more_is_counted() -> None:
+def test_data_beyond_a_full_spool_is_counted() -> None:
     run_well(
         """
         import resource
@@ -604,7 +604,7 @@ def test_a_spool_that_cannot_be_written_any_more_is_counted() -> None:
     assert len(ended) + sum(lost.values()) == 200_000
 
 
-def test_processes_of_one_name_may_start_and_end_together() -> None:
+def test_processes_of_one_name_may_start_and_end_at_the_same_time() -> None:
     program = """
         import marey
 
@@ -620,7 +620,7 @@ def test_processes_of_one_name_may_start_and_end_together() -> None:
     assert len(spools) == 400
 
 
-def test_threads_may_end_all_sessions_at_once() -> None:
+def test_threads_may_end_all_sessions_at_the_same_time() -> None:
     source = """
         import marey, threading
         failed = []
@@ -653,7 +653,7 @@ RECORD = """
     """
 
 
-def test_a_run_directory_instead_of_a_chrome_trace() -> None:
+def test_the_marey_format_writes_no_chrome_trace() -> None:
     session = marey.start("x", data="trace")
     assert session is not None
     assert marey._native.run_dir(session) == os.path.abspath("x.marey")
@@ -667,7 +667,7 @@ def test_a_run_directory_instead_of_a_chrome_trace() -> None:
     assert recorded == "x.chrome_trace"  # the checkpoint that was asked for
 
 
-def test_a_tree_has_no_run_directory() -> None:
+def test_a_tree_session_has_no_run_directory() -> None:
     session = marey.start("x")
     assert session is not None
     assert marey._native.run_dir(session) is None
@@ -684,9 +684,9 @@ def test_a_tree_has_no_run_directory() -> None:
 
 def test_processes_of_one_name_share_a_run() -> None:
     with Live(RECORD) as first:
-        path = first.hear()
+        path = first.read_line()
         with Live(RECORD, RANK="3") as second:
-            assert second.hear() == path == os.path.abspath("x.marey")
+            assert second.read_line() == path == os.path.abspath("x.marey")
             second.end()
         assert first.process.poll() is None
         first.end()
@@ -695,7 +695,7 @@ def test_processes_of_one_name_share_a_run() -> None:
     assert sorted(os.listdir()) == ["program.py", "x.marey"]
 
 
-def test_an_earlier_run_is_moved_aside() -> None:
+def test_an_earlier_run_is_renamed() -> None:
     for _ in range(3):
         run_well(RECORD, stdin="")
     runs = sorted(path.name for path in Path().glob("*.marey"))
@@ -703,7 +703,7 @@ def test_an_earlier_run_is_moved_aside() -> None:
     assert all(len(spools(run.removesuffix(".marey"))) == 1 for run in runs)
 
 
-def test_a_run_directory_may_be_named() -> None:
+def test_marey_run_dir_sets_the_run_directory() -> None:
     for _ in range(2):
         run_well(RECORD, stdin="", MAREY_RUN_DIR="given")
     assert len(list(Path("given/spool").iterdir())) == 2
@@ -729,7 +729,7 @@ def test_children_that_record_nothing_leave_nothing() -> None:
     assert os.listdir() == ["program.py"]
 
 
-def test_a_child_whose_spool_cannot_be_made_still_has_its_tree() -> None:
+def test_a_child_without_a_spool_still_records_its_tree() -> None:
     source = """
         import marey, os, pathlib, shutil
         session = marey.start("x", data="trace")
@@ -764,16 +764,16 @@ def test_a_child_that_outlives_its_parent_stays_in_the_run() -> None:
         print("done", flush=True)
         """
     with Live(source) as program:
-        assert program.hear() == "done"
+        assert program.read_line() == "done"
         program.process.wait()
         with Live(RECORD) as other:
-            assert other.hear() == os.path.abspath("x.marey")  # it is recorded into
+            assert other.read_line() == os.path.abspath("x.marey")  # it is recorded into
             program.end()
             other.end()
     assert len(spools("x")) == 3
 
 
-def test_the_command_line_has_no_secrets() -> None:
+def test_secrets_in_the_command_line_are_masked() -> None:
     source = """
         import marey
         marey.finalize(marey.start("x", data="trace"), "marey")
@@ -784,7 +784,7 @@ def test_the_command_line_has_no_secrets() -> None:
     assert b"hunter2" not in spool("x")
 
 
-def test_standard_output_has_a_directory_of_its_own() -> None:
+def test_a_trace_to_standard_output_has_a_private_directory() -> None:
     runs = set()
     for _ in range(2):
         session = marey.start("-", data="trace")

@@ -309,7 +309,9 @@ def json_text(root: Node) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
-def test_the_answer_is_right(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_is_correct_where_protons_viewer_fails(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     correction = CORRECTIONS[name]
     write_both(correction)
     argv = [*correction.argv, "file.hatchet"]
@@ -327,7 +329,7 @@ def test_the_answer_is_right(name: str, capfd: pytest.CaptureFixture[str]) -> No
         assert not correction.shown.search(peer.stdout)
 
 
-def test_an_unknown_peak_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_peak_prints_a_note(capfd: pytest.CaptureFixture[str]) -> None:
     write_both(CORRECTIONS["util on an unknown architecture"])
     assert "999" in ours(["-m", "util", "file.hatchet"], capfd).stderr
 

@@ -27,7 +27,7 @@ def triton() -> Any:
 
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 @pytest.mark.parametrize("operator", ["add", "sub", "mul", "div"])
-def test_arithmetic_is_hatchets(operator: str, left: str, right: str, triton: Any) -> None:
+def test_arithmetic_matches_hatchet(operator: str, left: str, right: str, triton: Any) -> None:
     ours = getattr(read(left), operator)(read(right))
     theirs = getattr(triton.read(path(left))[0], operator)(triton.read(path(right))[0])
     assert_same_columns(ours, theirs, theirs.show_metric_columns())
@@ -38,7 +38,7 @@ def test_arithmetic_is_hatchets(operator: str, left: str, right: str, triton: An
     assert_same_columns(kept, wanted, [TIME, "time (ns)", "count (inc)"])
 
 
-def test_operators_are_the_methods() -> None:
+def test_operators_equal_the_methods() -> None:
     a, b = read("kernels"), read("optimized")
     for ours, wanted in [
         (a + b, a.add(b)),
@@ -100,7 +100,7 @@ PREDICATES: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("at", range(len(PREDICATES)))
-def test_predicates_and_squashing_are_hatchets(at: int, triton: Any) -> None:
+def test_filter_and_squash_match_hatchet(at: int, triton: Any) -> None:
     theirs = triton.read(path("kernels"))[0].filter(PREDICATES[at], num_procs=1)
     ours = read("kernels").filter(PREDICATES[at])
     labels = [TIME, "time (ns)", "count (inc)", "bytes (inc)"]
@@ -145,7 +145,7 @@ def test_filters_without_squashing_only_drop_rows() -> None:
     assert rows_only.squash().column(TIME)[0] < graph.column(TIME)[0]
 
 
-def test_what_is_written_into_the_frame_counts() -> None:
+def test_changes_of_the_frame_take_effect() -> None:
     graph = read("kernels")
     frame = graph.dataframe
     frame["share"] = frame["bytes (inc)"] / frame["bytes (inc)"].iloc[0]
@@ -174,7 +174,7 @@ def test_what_is_written_into_the_frame_counts() -> None:
     assert math.isnan(again.column("share")[0])
 
 
-def test_a_derived_column_comes_into_the_frame() -> None:
+def test_derived_columns_appear_in_the_frame() -> None:
     graph = read("kernels")
     frame = graph.dataframe
     assert graph.derive("time/ms") == ["time/ms (inc)"]
@@ -184,7 +184,7 @@ def test_a_derived_column_comes_into_the_frame() -> None:
     assert frame["name"].tolist() == graph.column("name")
 
 
-def test_columns_and_rows_may_go() -> None:
+def test_columns_and_rows_can_be_dropped() -> None:
     graph = read("kernels")
     graph.dataframe = graph.dataframe[["name", TIME, "count"]].sort_values("count")
     assert graph.show_metric_columns() == ["count", TIME]
@@ -195,7 +195,7 @@ def test_columns_and_rows_may_go() -> None:
     assert len(by_name) == 20
 
 
-def test_after_rows_went_all_but_the_frame_is_as_squashed() -> None:
+def test_after_dropping_rows_methods_use_the_squashed_graph() -> None:
     graph = read("kernels")
     whole = graph.column(TIME)[0]
     graph.dataframe = graph.dataframe[graph.dataframe["name"] != "adamw"]
@@ -274,7 +274,7 @@ def test_threads_may_share_a_graph() -> None:
     assert {*graph.inc_metrics} == {TIME, *[f"{metric} (inc)" for metric in metrics]}
 
 
-def test_frames_that_are_none_of_the_graph_are_refused() -> None:
+def test_frames_of_other_graphs_are_rejected() -> None:
     graph, other = read("kernels"), read("kernels")
     larger = graph_of(node("ROOT", {}, *[node(f"{at}", {"count": at}) for at in range(100)]))
     frame = graph.dataframe
@@ -291,7 +291,7 @@ def test_frames_that_are_none_of_the_graph_are_refused() -> None:
             graph.tree(TIME)
 
 
-def test_any_type_of_column_is_taken() -> None:
+def test_any_column_type_is_accepted() -> None:
     numpy = pytest.importorskip("numpy")
     pandas = pytest.importorskip("pandas")
     graph = graph_of(node("ROOT", {"n": 0}, node("a", {"n": 2**60 + 1})))
@@ -328,7 +328,7 @@ def test_the_index_holds_nodes() -> None:
     assert repr(root) == str(root) == "{'name': 'ROOT', 'type': 'function'}"
 
 
-def test_a_copy_changes_alone() -> None:
+def test_a_copy_is_independent() -> None:
     graph = read("kernels")
     frame = graph.dataframe
     copy = graph.copy()
@@ -367,7 +367,7 @@ def test_a_difference_has_both_values() -> None:
         after.diff(before, ["util"])
 
 
-def test_a_tree_takes_hatchets_words() -> None:
+def test_tree_accepts_hatchets_arguments() -> None:
     graph, labels = marey.parse(["time/ms", "count"], path("kernels"))
     assert graph.tree().splitlines()[0] == "1.594 ROOT"
     assert graph.default_metric == "time/ms (inc)"
@@ -385,7 +385,7 @@ def test_a_tree_takes_hatchets_words() -> None:
         graph.tree("count (inc)", rank=0)  # type: ignore[call-arg]
 
 
-def test_a_tree_takes_any_depth_and_as_many_digits_as_can_be_shown() -> None:
+def test_tree_accepts_any_depth_and_precision() -> None:
     graph = read("kernels")
     assert graph.tree(TIME, depth=10**30) == graph.tree(TIME)
     assert graph.tree(TIME, depth=-(10**30)) == ""
@@ -397,7 +397,7 @@ def test_a_tree_takes_any_depth_and_as_many_digits_as_can_be_shown() -> None:
     assert graph.tree([]).splitlines()[:2] == ["ROOT", "├─ step 1"]
 
 
-def test_names_of_metrics_stand_for_their_columns() -> None:
+def test_metric_names_select_columns() -> None:
     graph = read("kernels")
     for name in ("time", "Time", "total"):
         assert graph.column(name) == graph.column(TIME)
@@ -417,7 +417,7 @@ def test_names_of_metrics_stand_for_their_columns() -> None:
     assert {*graph.column("time")} == {1.0}
 
 
-def test_the_default_is_gpu_time_or_the_first_that_is_added_up() -> None:
+def test_the_default_metric_is_gpu_time_or_the_first_inclusive() -> None:
     assert read("kernels").default_metric == TIME
     assert read("frames").default_metric == TIME
     assert graph_of(node("ROOT", {}, node("a", {"x": 1, "time (ns)": 2}))).default_metric == (
@@ -429,7 +429,7 @@ def test_the_default_is_gpu_time_or_the_first_that_is_added_up() -> None:
 
 
 @pytest.mark.usefixtures("own_directory")
-def test_the_default_of_mareys_own_files_is_the_wall_total() -> None:
+def test_the_default_metric_of_marey_files_is_wall_total() -> None:
     session = marey.start("mine")
     with marey.scope("step", metrics={"tokens": 512}), marey.scope("inner"):
         pass
@@ -445,7 +445,7 @@ def test_the_default_of_mareys_own_files_is_the_wall_total() -> None:
     assert places == sorted(places)
 
 
-def test_warnings_of_a_graph_point_at_who_asked() -> None:
+def test_warnings_point_at_the_caller() -> None:
     graph = read("kernels")
     devices = graph.device_info
     devices["CUDA"]["0"]["arch"] = "13"
@@ -456,7 +456,7 @@ def test_warnings_of_a_graph_point_at_who_asked() -> None:
     assert [each.filename for each in caught] == [__file__]
 
 
-def test_what_is_written_is_read_by_both(tmp_path: Path, triton: Any) -> None:
+def test_written_profiles_are_read_by_marey_and_proton(tmp_path: Path, triton: Any) -> None:
     smaller = read("kernels").filter(exclude="warm")
     smaller.derive("time/ms")
     assert smaller.to_hatchet(tmp_path / "out.hatchet") is None
@@ -475,7 +475,7 @@ def test_what_is_written_is_read_by_both(tmp_path: Path, triton: Any) -> None:
     assert sorted(os.listdir(tmp_path)) == ["out.hatchet", "out.hatchet_msgpack"]
 
 
-def test_nothing_half_written_is_left(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     graph = read("kernels")
     with pytest.raises(FileNotFoundError):
         graph.to_hatchet(tmp_path / "absent" / "out.hatchet")

@@ -214,7 +214,7 @@ def verdict(argv: Argv, capfd: pytest.CaptureFixture[str]) -> str:
         if not (subject.brief and family in NOT_IN_BRIEF)
     ],
 )
-def test_the_viewers_print_the_same(
+def test_marey_and_proton_viewers_print_the_same(
     file: str,
     family: str,
     folder: Path,

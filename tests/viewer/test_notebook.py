@@ -48,7 +48,7 @@ def shown(graph: Graph) -> Page:
     return Page(graph._repr_html_())
 
 
-def test_the_page_is_as_it_was() -> None:
+def test_the_html_matches_the_golden_file() -> None:
     graph = read("kernels").filter(include="layer")
     graph.derive(["time/ms", "count", "device_id"])
     before = graph_of(node("ROOT", {"time (ns)": 0}, node("old", {"time (ns)": 3_000_000})))
@@ -91,7 +91,7 @@ def test_every_node_is_shown_in_the_order_of_the_tree() -> None:
     assert "more" not in "".join(page.texts)
 
 
-def test_nothing_in_a_profile_is_markup() -> None:
+def test_html_in_names_is_escaped() -> None:
     hostile = [
         "<script>alert(1)</script>",
         "</span></summary></details><img src=x onerror=alert(1)>",
@@ -110,18 +110,18 @@ def test_nothing_in_a_profile_is_markup() -> None:
     assert {*hostile} <= {*page.texts}
 
 
-def test_what_cannot_be_printed_is_spelled_out() -> None:
+def test_control_characters_are_escaped() -> None:
     graph = graph_of(node("ROOT", {"n": 0}, node("a\x1b[2J\n\u202eb", {"n": 1})))
     assert shown(graph).names[1] == "a\\x1b[2J\\n\\u202eb"
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_truncated() -> None:
     graph = graph_of(node("ROOT", {"n": 0}, node("x" * 100_000, {"n": 1})))
     assert shown(graph).names[1] == "x" * 200 + "…"
     assert len(graph._repr_html_()) < 5_000
 
 
-def test_a_page_shows_the_largest_and_says_what_it_hides() -> None:
+def test_a_page_shows_the_largest_nodes_and_counts_the_others() -> None:
     heavy = [node(f"h{at:04}", {"n": 10_000 + at}) for at in range(_notebook.MAX_ROWS)]
     light = node("light", {}, *[node(f"l{at}", {"n": 1}) for at in range(50)])
     page = shown(graph_of(node("ROOT", {"n": 0}, light, *heavy)))
@@ -133,7 +133,7 @@ def test_a_page_shows_the_largest_and_says_what_it_hides() -> None:
     assert "52 of 1,052 nodes are not shown" in page.texts
 
 
-def test_a_deep_tree_is_cut() -> None:
+def test_a_deep_tree_is_truncated() -> None:
     bottom = {"frame": {"name": "bottom"}, "metrics": {"n": 1}, "children": []}
     root = bottom
     for _level in range(300):
@@ -155,14 +155,14 @@ def test_bars_are_shares_of_the_largest() -> None:
     assert page.texts.count("-") == 5  # cells without a value
 
 
-def test_a_graph_without_numbers_is_a_tree_of_names() -> None:
+def test_a_graph_without_metrics_shows_names() -> None:
     page = shown(graph_of(node("ROOT", {}, node("a", {"note": "x"}))))
     assert page.names == ["ROOT", "a"]
     assert "i" not in page.elements
 
 
 @pytest.mark.parametrize("name", ["cpu", "hip", "metadata", "negative", "samples"])
-def test_every_profile_makes_a_whole_page(name: str) -> None:
+def test_every_profile_gives_valid_html(name: str) -> None:
     graph = read(name)
     assert shown(graph).names == graph.column("name")
     assert shown(graph.diff(graph.filter(lambda row: row["depth"] < 2))).names[0] == "ROOT"

@@ -54,7 +54,7 @@ def triton() -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_read_gives_what_triton_gives(name: str, triton: Any) -> None:
+def test_read_matches_triton(name: str, triton: Any) -> None:
     ours, *rest = marey.read(str(path(name)))
     theirs, *wanted = triton.read(path(name))
     assert rest == wanted
@@ -71,7 +71,7 @@ def test_read_gives_what_triton_gives(name: str, triton: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_parse_gives_what_triton_gives(name: str, triton: Any) -> None:
+def test_parse_matches_triton(name: str, triton: Any) -> None:
     ours, labels = marey.parse(DERIVED[name], path(name))
     theirs, wanted = triton.parse(DERIVED[name], path(name))
     assert labels == wanted
@@ -96,7 +96,7 @@ FILTERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("conditions", FILTERS, ids=str)
-def test_filters_leave_what_tritons_leave(conditions: dict[str, Any], triton: Any) -> None:
+def test_filters_match_triton(conditions: dict[str, Any], triton: Any) -> None:
     for name in ("kernels", "optimized"):
         metrics = ["time/ms", "util", "bytes", "count"]
         try:
@@ -110,7 +110,7 @@ def test_filters_leave_what_tritons_leave(conditions: dict[str, Any], triton: An
         assert ours.tree(labels) == theirs.tree(labels, render_header=False)
 
 
-def test_the_viewers_functions_have_tritons_parameters(triton: Any) -> None:
+def test_viewer_functions_have_tritons_parameters(triton: Any) -> None:
     compared = 0
     for name in marey.viewer.__all__:
         ours, theirs = getattr(marey.viewer, name), getattr(triton, name)
@@ -121,7 +121,7 @@ def test_the_viewers_functions_have_tritons_parameters(triton: Any) -> None:
     assert compared == 15
 
 
-def test_the_factor_tables_are_tritons(triton: Any) -> None:
+def test_factor_tables_match_triton(triton: Any) -> None:
     for name in marey.viewer.__all__:
         theirs = getattr(triton, name)
         if name.endswith(("_dict", "_metrics")) and not callable(theirs):
@@ -144,7 +144,7 @@ def test_raw_metrics_of_a_database(triton: Any) -> None:
     assert_same_columns(ours[0], theirs[0], [TIME, "bytes (inc)"])
 
 
-def test_frames_are_removed_as_tritons_are(triton: Any) -> None:
+def test_remove_frames_matches_triton(triton: Any) -> None:
     for name in NAMES:
         if name != "metadata":
             wanted = triton.remove_frames(database(name))
@@ -203,7 +203,7 @@ def test_derived_metrics_of_a_database_and_the_order_of_kernels(triton: Any) -> 
     assert top(marey.viewer) == top(triton)
 
 
-def test_other_devices_give_another_utilisation() -> None:
+def test_utilisation_depends_on_the_device() -> None:
     graph, inclusive, exclusive, devices = marey.read(path("kernels"))
     graph.derive("util")
     first = graph.column("util")
@@ -217,7 +217,7 @@ def test_other_devices_give_another_utilisation() -> None:
     assert max(ratios) == 2  # those that were bound by what is now halved
 
 
-def test_least_times_are_tritons(triton: Any) -> None:
+def test_minimum_times_match_triton(triton: Any) -> None:
     numpy = pytest.importorskip("numpy")
     for name in ("kernels", "hip"):
         frame, devices = read(name).dataframe, marey.read(path(name))[3]
@@ -229,7 +229,7 @@ def test_least_times_are_tritons(triton: Any) -> None:
             numpy.testing.assert_array_equal(ours.to_numpy(), theirs.to_numpy())
 
 
-def test_least_times_of_what_triton_does_not_know() -> None:
+def test_minimum_times_of_devices_unknown_to_triton() -> None:
     frame = read("kernels").dataframe
     devices = marey.read(path("kernels"))[3]
     without_bytes = frame.drop(columns="bytes")
@@ -267,7 +267,7 @@ def test_metrics_are_matched_without_case_and_unit() -> None:
 
 @pytest.mark.parametrize("print_sorted", [False, True])
 @pytest.mark.parametrize("name", ["frames", "kernels", "negative"])
-def test_trees_are_printed_as_tritons_are(
+def test_printed_trees_match_triton(
     name: str, print_sorted: bool, triton: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from viewers import difference
@@ -284,7 +284,7 @@ def test_trees_are_printed_as_tritons_are(
     assert ("Warning: Negative" in wanted) == (name == "negative")
 
 
-def test_texts_are_printed_last_when_sorted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_strings_are_sorted_last(capsys: pytest.CaptureFixture[str]) -> None:
     leaves = [node("a", {"x": "text"}), node("b", {"x": 1}), node("c", {}), node("d", {"x": 2.5})]
     graph = graph_of(node("ROOT", {"n": 0}, *leaves[:2], node("c", {"n": 1}), leaves[3]))
     marey.viewer.print_tree(graph, ["x"], print_sorted=True)
@@ -300,7 +300,7 @@ def test_texts_are_printed_last_when_sorted(capsys: pytest.CaptureFixture[str]) 
     assert "ROOT" in capsys.readouterr().out
 
 
-def test_a_tree_without_metrics_is_one_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tree_without_metrics_shows_names(capsys: pytest.CaptureFixture[str]) -> None:
     graph, labels = marey.parse([], path("kernels"), include="step", threshold=0.0)
     assert labels == []
     marey.viewer.print_tree(graph, labels, 2)
@@ -310,7 +310,7 @@ def test_a_tree_without_metrics_is_one_of_names(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == ""
 
 
-def test_metrics_are_listed_as_tritons_are(triton: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listed_metrics_match_triton(triton: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NAMES:
         triton.show_metrics(path(name))
         wanted = capsys.readouterr().out
@@ -318,7 +318,7 @@ def test_metrics_are_listed_as_tritons_are(triton: Any, capsys: pytest.CaptureFi
         assert capsys.readouterr().out == wanted
 
 
-def test_a_profile_is_subtracted_as_triton_does_it(triton: Any) -> None:
+def test_subtracting_a_profile_matches_triton(triton: Any) -> None:
     metrics, conditions = ["time/ms", "util", "count"], ("step", None, 0.01)
     for ours, theirs in PAIRS:
         graphs = []
@@ -350,7 +350,7 @@ def test_a_bad_file_is_named_with_place_and_reason(tmp_path: Path) -> None:
         Graph.parse(b"\xc1")
 
 
-def test_every_hostile_file_is_refused_in_one_line() -> None:
+def test_every_damaged_file_gives_one_error_line() -> None:
     hostile = [*(VIEWER.parent / "hostile").glob("*.hatchet*")]
     assert len(hostile) > 50
     for file in hostile:
@@ -361,7 +361,7 @@ def test_every_hostile_file_is_refused_in_one_line() -> None:
         assert len(message.splitlines()) == 1
 
 
-def test_a_metric_that_is_not_there_gives_protons_sentence_and_the_nearest() -> None:
+def test_an_unknown_metric_names_the_nearest_one() -> None:
     with pytest.raises(RuntimeError) as error:
         marey.parse(["tokenz"], path("kernels"))
     assert str(error.value) == (
@@ -415,7 +415,7 @@ def test_warnings_point_at_the_callers_line(tmp_path: Path) -> None:
         assert {each.filename for each in caught} == {__file__}
 
 
-def test_a_width_may_be_a_whole_real_number() -> None:
+def test_a_width_may_be_a_whole_float() -> None:
     asked = ("CUDA", "90", 16.0, 132, 1.98)
     assert marey.max_flops(*asked) == marey.max_flops("CUDA", "90", 16, 132, 1.98)
     for width in (16.5, 4, -8, float("nan"), 2**70):
@@ -426,7 +426,7 @@ def test_a_width_may_be_a_whole_real_number() -> None:
 # The package.
 
 
-def test_lazy_names_are_listed_and_there() -> None:
+def test_lazy_names_are_listed_and_importable() -> None:
     for name in ("graph", "max_bps", "max_flops", "parse", "read", "specs", "viewer"):
         assert name in marey.__all__
         assert name in dir(marey)
@@ -470,7 +470,7 @@ def test_only_the_frame_needs_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert printed.endswith("pandas is not there\n")
 
 
-def test_the_stub_is_that_of_the_module(tmp_path: Path) -> None:
+def test_the_stub_matches_the_module(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
     allowed.write_text("marey._engine.__all__\n")  # made by PyO3, and used by nobody
@@ -483,7 +483,7 @@ def test_the_stub_is_that_of_the_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_function_of_the_engine_says_what_it_does() -> None:
+def test_every_engine_function_has_a_docstring() -> None:
     functions = [each for each in vars(_engine).values() if inspect.isbuiltin(each)]
     methods = [each for name, each in vars(_engine.Graph).items() if not name.startswith("__")]
     assert len(functions) == 7

@@ -35,7 +35,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("family", "arch"), TRITONS)
-def test_tritons_architectures_have_tritons_rates(family: str, arch: str) -> None:
+def test_rates_of_tritons_architectures_match_triton(family: str, arch: str) -> None:
     theirs = pytest.importorskip("triton.profiler.specs")
     counts = [1, 7, 108, 114, 132, 148, 160, 304]
     clocks_khz = [100_000, 1_095_333, 1_410_000, 1_755_000, 1_965_001, 2_100_000.5, 99_999_999]
@@ -47,7 +47,7 @@ def test_tritons_architectures_have_tritons_rates(family: str, arch: str) -> Non
         assert ours == theirs.max_bps(family, arch, bus_width, clock)
 
 
-def test_arguments_go_by_tritons_names() -> None:
+def test_arguments_have_tritons_names() -> None:
     flops = specs.max_flops(
         device_type="CUDA", arch="90", width=16, num_sms=132, clock_rate=1_980_000
     )
@@ -92,7 +92,7 @@ def test_a_clock_may_be_in_ghz(family: str, arch: str) -> None:
         pytest.param("HIP", "gfx1201", 64, 32, 2.97, 0.76e12, id="RX 9070 XT FP64"),
     ],
 )
-def test_operations_are_those_that_vendors_publish(
+def test_operation_rates_match_vendor_figures(
     family: str, arch: str, width: int, num_sms: int, clock_ghz: float, published: float
 ) -> None:
     flops = specs.max_flops(family, arch, width, num_sms, clock_ghz)
@@ -113,7 +113,7 @@ def test_operations_are_those_that_vendors_publish(
         pytest.param("HIP", "gfx1150", 128, 2_800_000, 89.6e9, id="Radeon 890M, DDR5-5600"),
     ],
 )
-def test_bytes_are_those_that_vendors_publish(
+def test_bandwidths_match_vendor_figures(
     family: str, arch: str, bus_width: int, clock_khz: int, published: float
 ) -> None:
     bytes_per_sec = specs.max_bps(family, arch, bus_width, clock_khz)
@@ -121,7 +121,7 @@ def test_bytes_are_those_that_vendors_publish(
 
 
 @pytest.mark.parametrize(("family", "arch"), ARCHITECTURES)
-def test_every_architecture_has_figures_and_a_source(family: str, arch: str) -> None:
+def test_every_architecture_has_rates_and_a_source(family: str, arch: str) -> None:
     rates = [specs.max_flops(family, arch, width, 10, 1.5) for width in WIDTHS]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] > 0
@@ -138,7 +138,7 @@ def sources(family: str, arch: str) -> Iterator[str]:
             yield docs[like]
 
 
-def test_architectures_go_by_every_spelling() -> None:
+def test_every_spelling_of_an_architecture_is_accepted() -> None:
     expected = specs.max_flops("CUDA", "90", 8, 132, 1.98)
     for arch in ["sm90", "sm_90", "sm_90a", "SM_90A", "90a", 90]:
         assert specs.max_flops("cuda", arch, 8, 132, 1.98) == expected  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def test_unknown_bandwidth_is_nan_with_one_warning(
     assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_the_module_has_tritons_tables() -> None:
+def test_tables_match_triton() -> None:
     theirs = pytest.importorskip("triton.profiler.specs")
     for family, archs in theirs.flops_by_device.items():
         for arch, rate in archs.items():
@@ -202,6 +202,6 @@ def test_the_module_has_tritons_tables() -> None:
     assert not hasattr(specs, "intel_bps_by_arch")
 
 
-def test_importing_the_module_loads_no_engine() -> None:
+def test_importing_specs_does_not_load_the_engine() -> None:
     program = "import sys, marey.specs; sys.exit('marey._engine' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -47,21 +47,21 @@ def test_a_terminal_gets_a_table_with_bars_and_colours() -> None:
     assert "\x1b[" in shown
 
 
-def test_no_color_leaves_the_bars() -> None:
+def test_no_color_keeps_the_bars() -> None:
     shown = on_terminal([*VIEW, str(KERNELS)], NO_COLOR="1")
     assert "████████" in shown
     assert "\x1b[" not in shown
 
 
 @pytest.mark.parametrize("layout", ["lines", "table"])
-def test_a_pipe_gets_neither(layout: str) -> None:
+def test_a_pipe_gets_no_bars_and_no_colours(layout: str) -> None:
     command = [*VIEW, "--layout", layout, str(KERNELS)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "█" not in shown
     assert "\x1b" not in shown
 
 
-def test_a_profile_that_takes_long_to_read_shows_how_far_it_is(tmp_path: Path) -> None:
+def test_reading_a_large_profile_shows_progress(tmp_path: Path) -> None:
     """A pipe gives white space before the profile until the bar is there."""
     fifo = tmp_path / "slow.hatchet"
     os.mkfifo(fifo)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, made, on_gpu, on_host, opened, real, step
-from rules import check_bare, found, severities
+from analyses import (
+    Event,
+    kernel,
+    launch,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    run_from,
+    step,
+)
+from rules import check_bare, findings_of, severities
 
 
 def call(name: str, start: float, duration: float, correlation: int | None = None) -> Event:
@@ -42,8 +52,8 @@ WAITS: list[Event] = [
 ]
 
 
-def test_waits_by_operator(tmp_path: Path) -> None:
-    item, event = found(made(tmp_path, WAITS), "cpu_gpu_sync")
+def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
+    item, event = findings_of(run_from(tmp_path, WAITS), "cpu_gpu_sync")
     assert (item["subject"], item["severity"]) == ("step/aten::item", "high")
     assert item["impact_nanos"] == 150_000
     assert item["impact_percent"] == pytest.approx(30)
@@ -54,9 +64,9 @@ def test_waits_by_operator(tmp_path: Path) -> None:
     assert (event["subject"], event["impact_nanos"], event["severity"]) == ("step", 40_000, "low")
 
 
-def test_the_gain_is_no_more_than_the_device_is_idle(tmp_path: Path) -> None:
+def test_the_gain_is_limited_by_the_idle_time(tmp_path: Path) -> None:
     busy = [launch(99, 5), kernel(99, 0, 900, stream=8)]
-    item, event = found(made(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
+    item, event = findings_of(run_from(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
     assert (item["impact_nanos"], item["gain_nanos"]) == (150_000, 50_000)
     assert event["gain_nanos"] == 40_000
 
@@ -78,55 +88,60 @@ def test_the_gain_is_no_more_than_the_device_is_idle(tmp_path: Path) -> None:
         ("cudaStreamWaitEvent", None, False),
     ],
 )
-def test_what_is_a_wait(tmp_path: Path, name: str, copied: str | None, waits: bool) -> None:
+def test_calls_that_count_as_waits(
+    tmp_path: Path, name: str, copied: str | None, waits: bool
+) -> None:
     events = [step(0, 0, 100), call(name, 10, 50, 1)]
     if copied is not None:
         events.append(copy(1, 20, 2, copied))
-    assert [row["impact_nanos"] for row in found(made(tmp_path, events), "cpu_gpu_sync")] == (
-        [50_000] if waits else []
-    )
+    assert [
+        row["impact_nanos"] for row in findings_of(run_from(tmp_path, events), "cpu_gpu_sync")
+    ] == ([50_000] if waits else [])
 
 
-def test_the_profiler_ends_with_a_wait(tmp_path: Path) -> None:
+def test_the_profilers_own_last_wait_is_ignored(tmp_path: Path) -> None:
     end = call("cudaDeviceSynchronize", 1001, 500)
     after = call("cudaStreamSynchronize", 1600, 500)
-    assert len(found(made(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
+    assert len(findings_of(run_from(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
     # Without steps: the one in the middle counts.
     (tmp_path / "no_steps").mkdir()
     middle = call("cudaDeviceSynchronize", 100, 100)
-    run = made(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
-    (row,) = found(run, "cpu_gpu_sync")
+    run = run_from(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
+    (row,) = findings_of(run, "cpu_gpu_sync")
     assert (row["subject"], row["impact_nanos"]) == ("cudaDeviceSynchronize", 100_000)
 
 
-def test_before_the_first_step_it_does_not_count(tmp_path: Path) -> None:
+def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
     wait = "cudaStreamSynchronize"
-    (row,) = found(
-        made(tmp_path, [call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]), "cpu_gpu_sync"
+    (row,) = findings_of(
+        run_from(tmp_path, [call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]),
+        "cpu_gpu_sync",
     )
     assert (row["impact_nanos"], row["subject"]) == (60_000, "step")
 
 
-def test_thresholds(tmp_path: Path) -> None:
-    run = made(tmp_path, WAITS)
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, WAITS)
     assert severities(run, "cpu_gpu_sync", high_percent=30.0) == ["medium", "low"]
     assert severities(run, "cpu_gpu_sync", medium_percent=7.0) == ["high", "medium"]
     assert severities(run, "cpu_gpu_sync", min_percent=9.0) == ["high"]
     assert severities(run, "cpu_gpu_sync", min_percent=31.0) == []
 
 
-def test_real_traces() -> None:
+def test_findings_of_recorded_traces() -> None:
     # A step that does little but wait for an event and for is_nonzero().
-    event, item = found(opened(real("cuda-event-sync")), "cpu_gpu_sync")
+    event, item = findings_of(open_run(recorded_trace("cuda-event-sync")), "cpu_gpu_sync")
     assert (event["subject"], event["call"]) == ("step", "cudaEventSynchronize")
     assert (event["impact_nanos"], event["syncs_per_step"]) == (42_000, 2)
     assert item["subject"] == "step/aten::is_nonzero/aten::item/aten::_local_scalar_dense"
     assert item["impact_nanos"] == 35_000  # of the copy, and of the stream after it
     # 24 waits for events take 79 µs in all; and a profiler's own.
-    assert found(opened(real("a100-nccl")), "cpu_gpu_sync") == []
-    assert found(opened(real("mi250-rocm")), "cpu_gpu_sync", min_percent=0.0) == []
-    assert found(opened(real("triton-kernel-args")), "cpu_gpu_sync") == []
+    assert findings_of(open_run(recorded_trace("a100-nccl")), "cpu_gpu_sync") == []
+    assert (
+        findings_of(open_run(recorded_trace("mi250-rocm")), "cpu_gpu_sync", min_percent=0.0) == []
+    )
+    assert findings_of(open_run(recorded_trace("triton-kernel-args")), "cpu_gpu_sync") == []
 
 
-def test_nothing_to_say(tmp_path: Path) -> None:
+def test_no_findings_without_data(tmp_path: Path) -> None:
     check_bare(tmp_path, "cpu_gpu_sync")

@@ -5,8 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, made, on_gpu, on_host, opened, real, step
-from rules import check_bare, found, severities
+from analyses import (
+    Event,
+    kernel,
+    launch,
+    on_gpu,
+    on_host,
+    open_run,
+    recorded_trace,
+    run_from,
+    step,
+)
+from rules import check_bare, findings_of, severities
 
 
 def copy(number: int, start: float, duration: float, name: str, **more: int) -> Event:
@@ -38,7 +48,7 @@ COPIES: list[Event] = [
 
 
 def test_exposed_copies(tmp_path: Path) -> None:
-    into, back = found(made(tmp_path, COPIES), "host_device_copies")
+    into, back = findings_of(run_from(tmp_path, COPIES), "host_device_copies")
     assert (into["subject"], into["severity"]) == ("host to device", "medium")
     assert into["confidence"] == "measured"
     assert into["impact_nanos"] == into["gain_nanos"] == 200_000
@@ -54,18 +64,20 @@ def test_exposed_copies(tmp_path: Path) -> None:
 
 def test_a_kernel_of_another_device_hides_nothing(tmp_path: Path) -> None:
     events = [*COPIES, kernel(6, 0, 900, device=1)]
-    assert [row["impact_nanos"] for row in found(made(tmp_path, events), "host_device_copies")] == [
+    assert [
+        row["impact_nanos"] for row in findings_of(run_from(tmp_path, events), "host_device_copies")
+    ] == [
         200_000,
         30_000,
     ]
     (tmp_path / "same").mkdir()
     events = [*COPIES, kernel(6, 0, 900, stream=10)]
-    assert found(made(tmp_path / "same", events), "host_device_copies") == []
+    assert findings_of(run_from(tmp_path / "same", events), "host_device_copies") == []
 
 
-def test_devices_are_apart(tmp_path: Path) -> None:
+def test_devices_are_not_mixed(tmp_path: Path) -> None:
     other = copy(6, 500, 250, PINNED, device=1)
-    rows = found(made(tmp_path, [*COPIES, other]), "host_device_copies")
+    rows = findings_of(run_from(tmp_path, [*COPIES, other]), "host_device_copies")
     assert [(row["device"], row["impact_nanos"]) for row in rows] == [
         (1, 250_000),
         (0, 200_000),
@@ -73,35 +85,40 @@ def test_devices_are_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_by_the_steps(tmp_path: Path) -> None:
-    run = made(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
+def test_copies_are_divided_by_the_steps(tmp_path: Path) -> None:
+    run = run_from(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
     # The first copy began before; the second one is hidden.
-    (back,) = found(run, "host_device_copies")
+    (back,) = findings_of(run, "host_device_copies")
     assert (back["subject"], back["impact_nanos"]) == ("device to host", 15_000)
     assert back["impact_percent"] == pytest.approx(5)
 
 
-def test_thresholds(tmp_path: Path) -> None:
-    run = made(tmp_path, COPIES)
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, COPIES)
     assert severities(run, "host_device_copies", high_percent=19.0) == ["high", "low"]
     assert severities(run, "host_device_copies", medium_percent=20.0) == ["low", "low"]
     assert severities(run, "host_device_copies", min_percent=3.1) == ["medium"]
     assert severities(run, "host_device_copies", min_percent=21.0) == []
 
 
-def test_real_traces() -> None:
+def test_findings_of_recorded_traces() -> None:
     # The parameters of a model: 244 MB, in 0.1 % of a recording without steps.
-    run = opened(real("critical-path-alexnet"))
-    assert found(run, "host_device_copies") == []
-    (row,) = found(run, "host_device_copies", min_percent=0.1)
+    run = open_run(recorded_trace("critical-path-alexnet"))
+    assert findings_of(run, "host_device_copies") == []
+    (row,) = findings_of(run, "host_device_copies", min_percent=0.1)
     assert (row["copied_bytes"], row["pageable_percent"]) == (244_403_360, 100)
     assert row["impact_nanos"] == row["copy_nanos"] == 55_503_000
     # ROCm says neither how many bytes nor of what memory.
-    (row,) = found(opened(real("mi250-rocm")), "host_device_copies", min_percent=0.1)
+    (row,) = findings_of(
+        open_run(recorded_trace("mi250-rocm")), "host_device_copies", min_percent=0.1
+    )
     assert (row["copied_bytes"], row["pageable_bytes"], row["pageable_percent"]) == (None, None, 0)
     # Copies within the device only.
-    assert found(opened(real("a100-nccl")), "host_device_copies", min_percent=0.0) == []
+    assert (
+        findings_of(open_run(recorded_trace("a100-nccl")), "host_device_copies", min_percent=0.0)
+        == []
+    )
 
 
-def test_nothing_to_say(tmp_path: Path) -> None:
+def test_no_findings_without_data(tmp_path: Path) -> None:
     check_bare(tmp_path, "host_device_copies")

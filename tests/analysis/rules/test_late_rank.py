@@ -6,10 +6,10 @@ from pathlib import Path
 
 import marey
 import pytest
-from analyses import made
+from analyses import run_from
 from programs import run_well
 from rank_traces import collective_traces, host_traces
-from rules import check_bare, found
+from rules import check_bare, findings_of
 
 RULE = "late_rank"
 
@@ -84,7 +84,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_rank_that_comes_late_is_named_and_not_those_that_wait(trained: Path) -> None:
     run = marey.open(trained / "before.marey")
-    [row] = found(run, RULE)
+    [row] = findings_of(run, RULE)
     assert (row["subject"], row["rank"], row["rank_count"]) == ("rank 2", 2, 4)
     assert (row["confidence"], row["severity"]) == ("likely", "high")
     assert row["path"] == "step/backward"
@@ -92,58 +92,58 @@ def test_the_rank_that_comes_late_is_named_and_not_those_that_wait(trained: Path
     assert row["longer_nanos"] == pytest.approx(60e6, rel=0.5)
     # `backward` does next to nothing but wait. On a busy machine a few of its ends are too far
     # apart to say so, and count as work; else it would be 80 % of the step.
-    for other in found(run, "hot_operation"):
+    for other in findings_of(run, "hot_operation"):
         assert other["subject"] != "backward" or other["impact_percent"] < 40
     assert run.findings().rows()[0][1] == RULE
 
 
-def test_a_span_inside_tells_who_is_slow_there(trained: Path) -> None:
+def test_a_late_rank_is_blamed_on_the_span_that_delays_it(trained: Path) -> None:
     run = marey.open(trained / "inside.marey")
-    [row] = found(run, RULE)
+    [row] = findings_of(run, RULE)
     assert (row["subject"], row["longer_name"]) == ("rank 2", "slow gradient")
-    hot = found(run, "hot_operation")
+    hot = findings_of(run, "hot_operation")
     assert (hot[0]["subject"], hot[0]["rank"]) == ("slow gradient", 2)
 
 
-def test_where_nobody_is_late_nothing_is_said(trained: Path) -> None:
-    assert found(marey.open(trained / "nobody.marey"), RULE) == []
+def test_ranks_on_time_are_no_finding(trained: Path) -> None:
+    assert findings_of(marey.open(trained / "nobody.marey"), RULE) == []
 
 
-def test_by_hand(tmp_path: Path) -> None:
+def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     # Rank 1 is last in 6 of 8, each time by 3 ms, and rank 2 in the others, by 1 ms. By chance it
     # would be in 2, give or take 1.22.
-    run = made(tmp_path, *host_traces(*[(0, 3000, 0, 0)] * 6, *[(0, 0, 1000, 0)] * 2))
-    [row] = found(run, RULE)
+    run = run_from(tmp_path, *host_traces(*[(0, 3000, 0, 0)] * 6, *[(0, 0, 1000, 0)] * 2))
+    [row] = findings_of(run, RULE)
     assert (row["subject"], row["count"], row["last_count"]) == ("rank 1", 8, 6)
     assert row["chance_count"] == 2
     assert row["impact_nanos"] == row["gain_nanos"] == pytest.approx(18e6 / 8)
     assert row["delay_percent"] == pytest.approx(90)
     assert row["confidence"] == "possible"
-    assert found(run, RULE, likely_percent=75)[0]["confidence"] == "likely"
-    assert found(run, RULE, min_deviations=3.5) == []
-    assert found(run, RULE, min_count=9) == []
-    assert found(run, RULE, min_percent=99) == []
+    assert findings_of(run, RULE, likely_percent=75)[0]["confidence"] == "likely"
+    assert findings_of(run, RULE, min_deviations=3.5) == []
+    assert findings_of(run, RULE, min_count=9) == []
+    assert findings_of(run, RULE, min_percent=99) == []
 
 
-def test_who_waits_is_not_blamed(tmp_path: Path) -> None:
+def test_waiting_ranks_are_not_blamed(tmp_path: Path) -> None:
     # `backward` lasts 3.5 ms on ranks 0 and 2, of which they wait 3.
-    run = made(tmp_path, *host_traces(*[(0, 3000, 0)] * 8))
-    assert [row["subject"] for row in found(run, RULE)] == ["rank 1"]
-    assert "backward" not in [row["subject"] for row in found(run, "hot_operation")]
+    run = run_from(tmp_path, *host_traces(*[(0, 3000, 0)] * 8))
+    assert [row["subject"] for row in findings_of(run, RULE)] == ["rank 1"]
+    assert "backward" not in [row["subject"] for row in findings_of(run, "hot_operation")]
     findings = run.findings()
     assert findings.rows()[0][list(findings.columns).index("rule")] == RULE
 
 
-def test_ranks_that_are_late_in_turn_are_not_named(tmp_path: Path) -> None:
+def test_ranks_that_are_late_in_turn_are_no_finding(tmp_path: Path) -> None:
     late = [(3000, 0, 0), (0, 3000, 0), (0, 0, 3000)] * 4
-    assert found(made(tmp_path, *host_traces(*late)), RULE) == []
+    assert findings_of(run_from(tmp_path, *host_traces(*late)), RULE) == []
 
 
-def test_collectives_that_are_known_say_it_themselves(tmp_path: Path) -> None:
-    run = made(tmp_path, *collective_traces(*[(0.0, 450.0, 0.0)] * 8))
-    assert [row["subject"] for row in found(run, "straggler")] == ["rank 1"]
-    assert found(run, RULE) == []
+def test_with_recorded_collectives_only_straggler_fires(tmp_path: Path) -> None:
+    run = run_from(tmp_path, *collective_traces(*[(0.0, 450.0, 0.0)] * 8))
+    assert [row["subject"] for row in findings_of(run, "straggler")] == ["rank 1"]
+    assert findings_of(run, RULE) == []
 
 
-def test_bare_runs(tmp_path: Path) -> None:
+def test_no_findings_without_data(tmp_path: Path) -> None:
     check_bare(tmp_path, RULE)

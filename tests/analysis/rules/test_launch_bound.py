@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, launch, made, on_host, opened, real, step, write
-from rules import check_bare, found, severities
+from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step, write
+from rules import check_bare, findings_of, severities
 
 
 def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) -> list[Event]:
@@ -27,7 +27,7 @@ def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) 
 
 def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
-    (row,) = found(made(tmp_path, launches(10)), "launch_bound")
+    (row,) = findings_of(run_from(tmp_path, launches(10)), "launch_bound")
     assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
     assert row["impact_nanos"] == 360_000
     assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
@@ -37,7 +37,7 @@ def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     assert row["operator_percent"] == pytest.approx(100)
 
 
-def test_the_idle_device_is_counted_there_too_and_both_say_so(tmp_path: Path) -> None:
+def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
     trace = write(tmp_path / "trace.json", launches(10))
     report = json.loads(analyzed(trace, "json"))
     overlaps = {
@@ -62,9 +62,9 @@ def analyzed(trace: Path, form: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_long_kernels_do_not(tmp_path: Path) -> None:
+def test_long_kernels_are_no_finding(tmp_path: Path) -> None:
     # As long as the cycle: no gaps.
-    assert found(made(tmp_path, launches(50)), "launch_bound") == []
+    assert findings_of(run_from(tmp_path, launches(50)), "launch_bound") == []
 
 
 def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
     late = 600 + 300
     events[0] = step(0, 0, 1000)
     events += [on_host("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
-    run = made(tmp_path, events)
-    (idle,) = found(run, "gpu_idle")
+    run = run_from(tmp_path, events)
+    (idle,) = findings_of(run, "gpu_idle")
     assert idle["subject"] == "host wait: operators"
-    assert found(run, "launch_bound") == []
+    assert findings_of(run, "launch_bound") == []
 
 
 def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
@@ -85,7 +85,9 @@ def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
         on_host("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
         for number in range(10)
     ]
-    (row,) = found(made(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0)
+    (row,) = findings_of(
+        run_from(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0
+    )
     # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
     assert row["impact_nanos"] == 9 * (40 - 17) * 1000
     assert row["operator_percent"] == pytest.approx(100 * 23 / 40)
@@ -99,13 +101,13 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
         for number in range(10)
         for node in range(1, 4)
     ]
-    (row,) = found(made(tmp_path, [*events, *graph]), "launch_bound")
+    (row,) = findings_of(run_from(tmp_path, [*events, *graph]), "launch_bound")
     assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
     assert row["impact_nanos"] == 9 * 10_000
 
 
-def test_thresholds(tmp_path: Path) -> None:
-    run = made(tmp_path, launches(10))
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, launches(10))
     assert severities(run, "launch_bound", high_percent=52.0) == ["medium"]
     assert severities(run, "launch_bound", high_percent=60.0, medium_percent=52.0) == ["low"]
     assert severities(run, "launch_bound", min_percent=52.0) == []
@@ -115,17 +117,17 @@ def test_thresholds(tmp_path: Path) -> None:
     assert severities(run, "launch_bound", queue_micros=5.1) == ["high"]
 
 
-def test_real_traces() -> None:
+def test_findings_of_recorded_traces() -> None:
     # A launch every 172 µs that gives 60 µs of work.
-    (row,) = found(opened(real("a100-nccl")), "launch_bound")
+    (row,) = findings_of(open_run(recorded_trace("a100-nccl")), "launch_bound")
     assert row["severity"] == "high"
     assert row["work_nanos"] < row["cycle_nanos"] / 2
     # A model so small that nothing keeps the device busy.
-    (row,) = found(opened(real("mi250-rocm")), "launch_bound")
+    (row,) = findings_of(open_run(recorded_trace("mi250-rocm")), "launch_bound")
     assert row["severity"] == "high"
     # Idle as well, but for memory: launching is not the half of it.
-    assert found(opened(real("critical-path-alexnet")), "launch_bound") == []
+    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), "launch_bound") == []
 
 
-def test_nothing_to_say(tmp_path: Path) -> None:
+def test_no_findings_without_data(tmp_path: Path) -> None:
     check_bare(tmp_path, "launch_bound")

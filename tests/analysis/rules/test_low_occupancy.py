@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from analysed_devices import A100, made_on
-from analyses import Event, kernel, made, on_gpu, opened, real, step
-from rules import found
+from analyses import Event, kernel, on_gpu, open_run, recorded_trace, run_from, step
+from rules import findings_of
 
 RULE = "low_occupancy"
 
@@ -40,8 +40,8 @@ def faulty(**more: Any) -> list[Event]:
     ]
 
 
-def test_it_is_found(tmp_path: Path) -> None:
-    (row,) = found(made_on(tmp_path, faulty(), A100), RULE)
+def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
+    (row,) = findings_of(made_on(tmp_path, faulty(), A100), RULE)
     assert (row["subject"], row["severity"], row["confidence"]) == ("slow", "medium", "possible")
     assert (row["impact_nanos"], row["impact_percent"]) == (200_000, 20)
     # 2 warps of 64; as if it were as fast again as 25 % have more.
@@ -51,14 +51,14 @@ def test_it_is_found(tmp_path: Path) -> None:
     assert (row["limited_by"], row["block"], row["registers"]) == ("grid", "64,1,1", 16)
 
 
-def test_thresholds(tmp_path: Path) -> None:
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     run = made_on(tmp_path, faulty(), A100)
-    assert found(run, RULE, max_occupancy_percent=3.1) == []
-    assert len(found(run, RULE, max_occupancy_percent=101)) == 2
-    assert found(run, RULE, min_time_percent=58) == []
-    assert found(run, RULE, min_percent=21) == []
-    assert found(run, RULE, high_percent=19)[0]["severity"] == "high"
-    assert found(run, RULE, medium_percent=21)[0]["severity"] == "low"
+    assert findings_of(run, RULE, max_occupancy_percent=3.1) == []
+    assert len(findings_of(run, RULE, max_occupancy_percent=101)) == 2
+    assert findings_of(run, RULE, min_time_percent=58) == []
+    assert findings_of(run, RULE, min_percent=21) == []
+    assert findings_of(run, RULE, high_percent=19)[0]["severity"] == "high"
+    assert findings_of(run, RULE, medium_percent=21)[0]["severity"] == "low"
 
 
 @pytest.mark.parametrize(
@@ -70,41 +70,41 @@ def test_thresholds(tmp_path: Path) -> None:
         ("my_kernel", 10_000, True),
     ],
 )
-def test_some_are_slow_with_many_warps(
+def test_kernels_that_need_few_warps_are_no_finding(
     tmp_path: Path, name: str, blocks: int, is_reported: bool
 ) -> None:
     # 144 KiB: one block of 4 warps.
     event = shaped(1, 0, 100, blocks, 128, name=name, shared=144 * 1024)
-    rows = found(made_on(tmp_path, [event], A100), RULE)
+    rows = findings_of(made_on(tmp_path, [event], A100), RULE)
     assert len(rows) == is_reported
 
 
-def test_without_steps_it_is_of_the_recording(tmp_path: Path) -> None:
+def test_without_steps_shares_refer_to_the_recording(tmp_path: Path) -> None:
     events = [event for event in faulty() if event["cat"] == "kernel"]
-    (row,) = found(made_on(tmp_path, events, A100), RULE)
+    (row,) = findings_of(made_on(tmp_path, events, A100), RULE)
     assert row["impact_nanos"] == 5_400_000
     assert math.isclose(row["impact_percent"], 100 * 5400 / 6900)
     assert row["severity"] == "high"
 
 
-def test_no_more_than_five(tmp_path: Path) -> None:
+def test_only_the_five_worst_kernels_are_reported(tmp_path: Path) -> None:
     events = [shaped(at, 100 * at, 50 + at, 10, 64) for at in range(1, 8)]
-    rows = found(made_on(tmp_path, events, A100), RULE)
+    rows = findings_of(made_on(tmp_path, events, A100), RULE)
     assert [row["subject"] for row in rows] == ["k7", "k6", "k5", "k4", "k3"]
 
 
-def test_real_ones() -> None:
+def test_findings_of_recorded_traces() -> None:
     # What takes long fills the device; NCCL's few blocks are meant so, and gemms of tensor cores
     # are at 12 to 25 % by their registers.
-    assert found(opened(real("a100-nccl")), RULE) == []
+    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
     # The two kernels of a microbenchmark: one block each.
-    rows = found(opened(real("cuda-event-sync")), RULE, min_percent=0)
+    rows = findings_of(open_run(recorded_trace("cuda-event-sync")), RULE, min_percent=0)
     assert {row["limited_by"] for row in rows} == {"grid"}
     assert "spin_kernel" in rows[0]["subject"]
 
 
-def test_nothing_to_find(tmp_path: Path) -> None:
-    assert found(opened(real("cpu-only-gloo")), RULE) == []
-    assert found(opened(real("mi250-rocm")), RULE) == []
-    assert found(made(tmp_path, [step(1, 0, 10), on_gpu("k", 1, 5)]), RULE) == []
-    assert found(made_on(tmp_path, [shaped(1, 0, 0, 1, 32)], A100), RULE) == []
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(open_run(recorded_trace("mi250-rocm")), RULE) == []
+    assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("k", 1, 5)]), RULE) == []
+    assert findings_of(made_on(tmp_path, [shaped(1, 0, 0, 1, 32)], A100), RULE) == []

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
-from analyses import Event, kernel, made, on_gpu, opened, real, step
-from rules import found
+from analyses import Event, kernel, on_gpu, open_run, recorded_trace, run_from, step
+from rules import findings_of
 
 RULE = "memory_bound"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
@@ -31,8 +31,8 @@ def faulty() -> list[Event]:
     ]
 
 
-def test_it_is_found(tmp_path: Path) -> None:
-    elementwise, sums = found(made(tmp_path, faulty()), RULE)
+def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
+    elementwise, sums = findings_of(run_from(tmp_path, faulty()), RULE)
     assert elementwise["subject"] == "elementwise kernels"
     assert (elementwise["severity"], elementwise["confidence"]) == ("medium", "likely")
     assert (elementwise["impact_nanos"], elementwise["impact_percent"]) == (150_000, 15)
@@ -44,13 +44,13 @@ def test_it_is_found(tmp_path: Path) -> None:
     assert (sums["impact_nanos"], sums["impact_percent"]) == (40_000, 4)
 
 
-def test_thresholds(tmp_path: Path) -> None:
-    run = made(tmp_path, faulty())
-    assert len(found(run, RULE, min_time_percent=11)) == 1
-    assert found(run, RULE, min_time_percent=38) == []
-    assert len(found(run, RULE, min_percent=5)) == 1
-    assert found(run, RULE, high_percent=14)[0]["severity"] == "high"
-    assert found(run, RULE, medium_percent=16)[0]["severity"] == "low"
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
+    run = run_from(tmp_path, faulty())
+    assert len(findings_of(run, RULE, min_time_percent=11)) == 1
+    assert findings_of(run, RULE, min_time_percent=38) == []
+    assert len(findings_of(run, RULE, min_percent=5)) == 1
+    assert findings_of(run, RULE, high_percent=14)[0]["severity"] == "high"
+    assert findings_of(run, RULE, medium_percent=16)[0]["severity"] == "low"
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_thresholds(tmp_path: Path) -> None:
         ("void splitKreduce_kernel<32, 16, int, float>(P)", None),
     ],
 )
-def test_families(tmp_path: Path, name: str, family: str | None) -> None:
-    rows = found(made(tmp_path, [kernel(1, 0, 10, name=name)]), RULE)
+def test_kernel_names_belong_to_families(tmp_path: Path, name: str, family: str | None) -> None:
+    rows = findings_of(run_from(tmp_path, [kernel(1, 0, 10, name=name)]), RULE)
     assert [row["subject"] for row in rows] == ([] if family is None else [f"{family} kernels"])
 
 
-def test_devices_and_ranks_have_their_own(tmp_path: Path) -> None:
+def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
     events = [kernel(1, 0, 10, name=ADD), kernel(2, 10, 5, name=ADD, device=1)]
-    rows = found(made(tmp_path, events, events), RULE)
+    rows = findings_of(run_from(tmp_path, events, events), RULE)
     assert [(row["rank"], row["device"], row["impact_nanos"]) for row in rows] == [
         (0, 0, 10_000),
         (1, 0, 10_000),
@@ -105,19 +105,19 @@ def test_devices_and_ranks_have_their_own(tmp_path: Path) -> None:
     ]
 
 
-def test_real_ones() -> None:
+def test_findings_of_recorded_traces() -> None:
     # ResNet-like, in float32: what stands between its convolutions.
-    rows = found(opened(real("a100-nccl")), RULE)
+    rows = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
     assert [row["subject"] for row in rows] == [
         "normalization kernels",
         "elementwise kernels",
         "copy kernels",
     ]
     # Copies from the host take nearly all of its time.
-    assert found(opened(real("critical-path-alexnet")), RULE) == []
+    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []
 
 
-def test_nothing_to_find(tmp_path: Path) -> None:
-    assert found(opened(real("cpu-only-gloo")), RULE) == []
-    assert found(made(tmp_path, [step(1, 0, 10), on_gpu("k", 1, 5)]), RULE) == []
-    assert found(made(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("k", 1, 5)]), RULE) == []
+    assert findings_of(run_from(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []

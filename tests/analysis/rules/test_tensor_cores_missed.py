@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, made_on
-from analyses import Event, kernel, made, on_gpu, opened, real, step
-from rules import found
+from analyses import Event, kernel, on_gpu, open_run, recorded_trace, run_from, step
+from rules import findings_of
 
 RULE = "tensor_cores_missed"
 
@@ -28,8 +28,8 @@ def faulty() -> list[Event]:
     ]
 
 
-def test_it_is_found(tmp_path: Path) -> None:
-    products, convolutions = found(made_on(tmp_path, faulty(), A100), RULE)
+def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
+    products, convolutions = findings_of(made_on(tmp_path, faulty(), A100), RULE)
     assert (products["subject"], products["operation"]) == (
         "ampere_sgemm_128x64_nn",
         "matrix product",
@@ -44,13 +44,13 @@ def test_it_is_found(tmp_path: Path) -> None:
     assert (convolutions["impact_nanos"], convolutions["impact_percent"]) == (50_000, 5)
 
 
-def test_thresholds(tmp_path: Path) -> None:
+def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     run = made_on(tmp_path, faulty(), A100)
-    assert len(found(run, RULE, min_time_percent=11)) == 1
-    assert found(run, RULE, min_time_percent=41) == []
-    assert len(found(run, RULE, min_percent=6)) == 1
-    assert found(run, RULE, high_percent=19)[0]["severity"] == "high"
-    assert found(run, RULE, medium_percent=21)[0]["severity"] == "low"
+    assert len(findings_of(run, RULE, min_time_percent=11)) == 1
+    assert findings_of(run, RULE, min_time_percent=41) == []
+    assert len(findings_of(run, RULE, min_percent=6)) == 1
+    assert findings_of(run, RULE, high_percent=19)[0]["severity"] == "high"
+    assert findings_of(run, RULE, medium_percent=21)[0]["severity"] == "low"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_thresholds(tmp_path: Path) -> None:
         ("void at::native::vectorized_elementwise_kernel<4, float>(int)", False),
     ],
 )
-def test_names(tmp_path: Path, name: str, is_missed: bool) -> None:
-    rows = found(made_on(tmp_path, [kernel(1, 0, 10, name=name)], A100), RULE)
+def test_data_loader_names_are_recognised(tmp_path: Path, name: str, is_missed: bool) -> None:
+    rows = findings_of(made_on(tmp_path, [kernel(1, 0, 10, name=name)], A100), RULE)
     assert [row["subject"] for row in rows] == [name] * is_missed
 
 
@@ -88,30 +88,35 @@ def test_names(tmp_path: Path, name: str, is_missed: bool) -> None:
     ("device", "gain"),
     [(V100, 7 / 8), (A100, 7 / 8), (RTX_4090, 3 / 4), (P100, None), (MI250, None)],
 )
-def test_devices(tmp_path: Path, device: Properties, gain: float | None) -> None:
+def test_only_devices_with_tensor_cores_have_findings(
+    tmp_path: Path, device: Properties, gain: float | None
+) -> None:
     run = made_on(tmp_path, [kernel(1, 0, 10, name="some_sgemm")], device)
     # Before Volta there are no tensor cores, and elsewhere they have other names.
-    gains = [row["gain_nanos"] for row in found(run, RULE)]
+    gains = [row["gain_nanos"] for row in findings_of(run, RULE)]
     assert gains == ([] if gain is None else [10_000 * gain])
 
 
-def test_real_ones() -> None:
+def test_findings_of_recorded_traces() -> None:
     # TF32 is on: s1688, tf32 and the like; what is left of sgemm takes less than 5 %.
-    assert found(opened(real("a100-nccl")), RULE) == []
+    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
     # Float32 without TF32 for its linear layers, and copies that take far longer.
-    run = opened(real("critical-path-alexnet"))
-    assert found(run, RULE) == []
-    rows = found(run, RULE, min_time_percent=2, min_percent=0)
+    run = open_run(recorded_trace("critical-path-alexnet"))
+    assert findings_of(run, RULE) == []
+    rows = findings_of(run, RULE, min_time_percent=2, min_percent=0)
     assert {row["subject"] for row in rows} == {
         "ampere_sgemm_32x32_sliced1x4_tn",
         "cudnn_ampere_scudnn_128x64_relu_xregs_large_nn_v1",
     }
 
 
-def test_nothing_to_find(tmp_path: Path) -> None:
-    assert found(opened(real("cpu-only-gloo")), RULE) == []
+def test_no_findings_without_data(tmp_path: Path) -> None:
+    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
     # Of another vendor.
-    assert found(opened(real("mi250-rocm")), RULE, min_time_percent=0, min_percent=0) == []
+    assert (
+        findings_of(open_run(recorded_trace("mi250-rocm")), RULE, min_time_percent=0, min_percent=0)
+        == []
+    )
     # Of nobody knows what device.
-    assert found(made(tmp_path, [step(1, 0, 10), on_gpu("some_sgemm", 1, 5)]), RULE) == []
-    assert found(made_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
+    assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("some_sgemm", 1, 5)]), RULE) == []
+    assert findings_of(made_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
