@@ -1,4 +1,4 @@
-"""Fixtures of every folder. Helpers that tests import are modules of `support/`."""
+"""Fixtures of all folders. Helpers that tests import are modules of `support/`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.fixture
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs a test in a directory of its own and ends the sessions that it leaves open."""
+    """Runs a test in its own directory and ends the sessions that it leaves open."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     yield

@@ -1,4 +1,4 @@
-"""Bandwidths of collectives, as nccl-tests counts them."""
+"""The view `collective_bandwidth`: bandwidths as nccl-tests defines them."""
 
 from __future__ import annotations
 

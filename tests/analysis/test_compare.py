@@ -1,4 +1,4 @@
-"""What comparing two runs is made of: against HTA's `TraceDiff`, and by hand."""
+"""`marey.compare`: compared with HTA's `TraceDiff` and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def kernels(run: Any, *columns: str) -> dict[str, Any]:
 
 
 def joined(before: list[Row], after: list[Row], steps: tuple[int, int]) -> Sums:
-    """By name, over all steps, as HTA has it; but for steps, which it names by their numbers."""
+    """Sums by name over all steps, as HTA does, except steps, whose names have numbers."""
     sums: dict[str, list[float]] = {}
     for side, found in enumerate((before, after)):
         for row in found:
@@ -65,7 +65,7 @@ def joined(before: list[Row], after: list[Row], steps: tuple[int, int]) -> Sums:
 
 
 def changes(sums: Sums) -> dict[str, set[str]]:
-    """The classes of HTA's `ops_diff`."""
+    """Returns the classes of HTA's `ops_diff`."""
 
     def change(before: float, after: float) -> str:
         if before == 0 or after == 0:
@@ -83,7 +83,7 @@ def changes(sums: Sums) -> dict[str, set[str]]:
 
 @functools.cache
 def labeled(path: Path, label: str) -> Any:
-    """A trace as HTA compares it."""
+    """Returns a trace in the form that HTA compares."""
     diff = pytest.importorskip("hta.trace_diff")
     traces = pytest.importorskip("hta.common.trace")
     logging.disable(logging.CRITICAL)
@@ -195,7 +195,7 @@ def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
 
 
 def trained(*, first: int, work: float, category: str = "user_annotation") -> list[Event]:
-    """Three steps from this number on, with what names itself after its step."""
+    """Makes three steps from this number on, with spans that have the step number in their name."""
     events = []
     for number in range(first, first + 3):
         start = 100 * number

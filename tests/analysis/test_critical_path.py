@@ -1,4 +1,4 @@
-"""What steps waited for, back from their end: against HTA, and by hand."""
+"""The view `critical_path`: compared with HTA and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Sums = dict[str, int]
 
 
 def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
-    """Nanoseconds of HTA's path by bound, and from when to when it goes in the run's time."""
+    """Returns nanoseconds of HTA's path by bound, and its window in the time of the run."""
     analysis = hta(recorded_trace(name))
     graph, is_done = analysis.critical_path_analysis(0, annotation, instance)
     assert is_done
@@ -76,7 +76,7 @@ def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
 
 
 def segments(name: str, start: int, end: int) -> list[Row]:
-    """Those of a run, cut to a window, with what kind of span each is in."""
+    """Returns the segments of a run, cut to a window, with the kind of their span."""
     query = "SELECT *, kind(context_id) AS kind FROM {}"
     found = [
         {
@@ -101,7 +101,7 @@ def by_bound(found: list[Row]) -> Sums:
 
 
 def hta_weighs(row: Row) -> bool:
-    """Whether HTA has a weight for it: operators and calls but for those of `WEIGHTLESS`."""
+    """Whether HTA gives a span a weight: operators and calls except those in `WEIGHTLESS`."""
     is_call = row["kind"] in ("operator", "runtime") and row["name"] not in WEIGHTLESS
     return row["bound"] == CPU and is_call
 

@@ -1,4 +1,4 @@
-"""Gaps in what streams do, with their causes: against HTA, and by hand."""
+"""The view `gpu_gaps`: compared with HTA and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Causes = dict[tuple[int, str], float]
 
 
 def causes(run: marey.run.Run) -> Causes:
-    """Nanoseconds of gaps by stream and cause, where HTA has them too.
+    """Returns nanoseconds of gaps by stream and cause, where HTA has them too.
 
-    It drops what was launched before the trace, which comes first on a stream.
+    HTA drops kernels launched before the trace, which come first on a stream.
     """
     query = "SELECT stream, min(start_nanos) AS start_nanos FROM {} GROUP BY 1"
     first = {row["stream"]: row["start_nanos"] for row in rows(run, "launches", query)}

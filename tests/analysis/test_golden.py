@@ -1,8 +1,8 @@
-"""Trace in, query, table out: what each view of the analyses says of a recorded trace.
+"""Golden tables: the views of the analyses over recorded traces.
 
 A file of `golden/` has the name of the trace, the query, and the table. `MAREY_UPDATE_GOLDEN=1`
-writes the tables anew; whether they are right, the tests beside this one say. No recorded trace
-has what `step_memory` needs.
+rewrites the tables. Other tests check that the values are correct. No recorded trace has the events
+that `step_memory` needs.
 """
 
 from __future__ import annotations

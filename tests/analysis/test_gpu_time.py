@@ -1,4 +1,4 @@
-"""Where the time of devices goes: against HTA where that is right, counted another way, by hand."""
+"""The view `gpu_time`: compared with HTA, a brute-force count and hand-computed values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def activity(name: str, start: float, duration: float, **more: Any) -> Event:
 
 
 def activities(run: marey.run.Run) -> dict[tuple[int, int], list[Activity]]:
-    """By process and device, of a trace whose only communication is NCCL's."""
+    """Returns activities by process and device, of a trace that communicates with NCCL only."""
     found: dict[tuple[int, int], list[Activity]] = {}
     for process, device, kind, name, start, duration in run.sql(
         "SELECT process_id, device, kind, name(name_id), start_nanos, duration_nanos "
@@ -63,7 +63,7 @@ def activities(run: marey.run.Run) -> dict[tuple[int, int], list[Activity]]:
 
 
 def expected(activities: list[Activity], start: int, end: int) -> Row:
-    """Every sum, of no more than unions, by inclusion and exclusion."""
+    """Computes every column from unions, by inclusion and exclusion."""
 
     def union(*classes: str) -> int:
         return covered([(a, b) for name, a, b in activities if name in classes], start, end)
@@ -86,7 +86,7 @@ def expected(activities: list[Activity], start: int, end: int) -> Row:
 
 
 def check_steps(run: marey.run.Run) -> int:
-    """Compares each step on each device with another way to count, and says how many there are."""
+    """Compares each step on each device with a brute-force count; returns the number of rows."""
     of_devices = activities(run)
     steps = run.sql(
         "SELECT process_id, thread_id, number, start_nanos, duration_nanos FROM raw.steps"

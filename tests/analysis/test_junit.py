@@ -1,4 +1,4 @@
-"""`marey check` in CI: the XML that servers read, by a parser of XML."""
+"""The JUnit XML of `marey check`, parsed by an XML parser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NASTY = """a"b'&<c>]]>\x1b\u202e"""
 
 
 def training(folder: Path, name: str, micros: int) -> Path:
-    """A trace of twelve steps of so many microseconds, give or take one."""
+    """Makes a trace of twelve steps of this many microseconds, plus or minus one."""
     events: list[Event] = []
     for number in range(12):
         start = number * 10_000
@@ -23,7 +23,7 @@ def training(folder: Path, name: str, micros: int) -> Path:
 
 
 def check(folder: Path, *conditions: str) -> tuple[int, ElementTree.Element]:
-    """The exit code, and the XML, of a run that is 20 % slower than the one before."""
+    """Returns exit code and XML for a run that is 20 % slower than the baseline."""
     before = training(folder, f"before {NASTY}.json", 1_000)
     after = training(folder, f"after {NASTY}.json", 1_200)
     command = [sys.executable, "-m", "marey", "check", str(after), "--baseline", str(before)]

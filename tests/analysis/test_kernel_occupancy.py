@@ -1,4 +1,4 @@
-"""Occupancy of kernels: against what Kineto records, and by hand."""
+"""The view `kernel_occupancy`: compared with Kineto's estimate and with hand-computed values."""
 
 from __future__ import annotations
 

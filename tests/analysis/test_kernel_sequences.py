@@ -1,4 +1,4 @@
-"""Sequences of kernels that operators launch: against HTA's, and by hand."""
+"""The view `kernel_sequences`: compared with HTA and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shortened(names: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def analysis() -> Any:
-    """HTA with what it writes into files left out, which takes it most of the time."""
+    """HTA without writing its files, which takes most of its time."""
     kernels = pytest.importorskip("hta.analyzers.cuda_kernel_analysis")
     analysis = hta(recorded_trace("a100-nccl"))
     with pytest.MonkeyPatch.context() as patch:
@@ -91,7 +91,7 @@ def test_sequences_match_hta(analysis: Any, tmp_path: Path, part: str, sequences
 
 
 def call(name: str, start: int, numbers: list[int], **more: Any) -> list[Event]:
-    """An operator of 100 us that launches kernels, `k1` and so on; each runs 5 us."""
+    """Makes an operator of 100 us that launches kernels `k1` and so on; each runs 5 us."""
     events = [on_host(name, start, 100, **more)]
     for place, number in enumerate(numbers):
         correlation = start + place

@@ -1,4 +1,4 @@
-"""Kernels, copies and annotations of devices, summed up by name: against HTA, and by hand."""
+"""Sums of kernels, copies and annotations by name: compared with HTA and hand-computed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches, and the queues of what was launched and has not begun: against HTA, and by hand."""
+"""The views of launches and queues: compared with HTA and with hand-computed values."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_launches_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 
 def changes_of_hta(series: Any) -> list[tuple[float, int]]:
-    """The length after everything of a moment: in between, an unstable sort chooses an order."""
+    """Returns the last length at each time, because HTA sorts events of one time unstably."""
     last = series.groupby("ts").queue_length.last()
     changed = last[last.ne(last.shift(fill_value=0))]
     return [(float(time), int(length)) for time, length in changed.items()]

@@ -1,4 +1,4 @@
-"""A report in less memory than all of it needs: what does not fit is named, the rest stands."""
+"""Reports under a memory limit: queries beyond the limit are reported, the others run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT_MIB = 48
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A device that did one thing, and a host that did many: the path goes through all of them."""
+    """A run with one activity and many host spans, all of which are on the critical path."""
     folder = tmp_path_factory.mktemp("memory")
     event = '{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":1,"ts":{},"dur":{}{}}}'.format
     events = [
@@ -42,7 +42,7 @@ sys.exit(status)
 
 
 def analysed(run: Path, *options: str, **variables: str) -> tuple[dict[str, Any], int]:
-    """A report, and the most memory that was resident."""
+    """Returns a report and the peak of resident memory in bytes."""
     analyze = [sys.executable, "-m", "marey", "analyze", str(run), "-f", "json", *options]
     command = [sys.executable, "-c", MEASURED, *analyze]
     environment = {**os.environ, **variables}

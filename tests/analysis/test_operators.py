@@ -1,4 +1,4 @@
-"""What each operator launched: against HTA's call graph and operators, and by hand."""
+"""The view `operator_kernels`: compared with HTA's call graph and with hand-computed values."""
 
 from __future__ import annotations
 

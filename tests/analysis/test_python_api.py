@@ -63,7 +63,7 @@ def folder(path: Path, name: str) -> Path:
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Run:
-    """A run in which nothing happened."""
+    """A run without events."""
     return run_from(folder(tmp_path, "empty"), [])
 
 
@@ -235,10 +235,10 @@ def test_unknown_sections_are_rejected(empty: Run) -> None:
 
 
 def training(*, is_after: bool, steps: int = 10) -> list[Event]:
-    """Steps of 1000 us, give or take 1; after, 250 us slower.
+    """Makes steps of 1000 us, plus or minus 1; `is_after`: 250 us slower.
 
-    After, an operator takes 150 us more and its kernel 10 us; another has a new name, as a kernel
-    has; and one is new.
+    After, an operator takes 150 us more and its kernel 10 us more, another operator and a kernel
+    are renamed, and one operator is added.
     """
     events: list[Event] = []
     for number in range(steps):

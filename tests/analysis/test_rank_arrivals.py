@@ -1,4 +1,4 @@
-"""Where ranks waited for each other, by spans of the host alone."""
+"""The view `rank_arrivals`: waits between ranks, from host spans alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a report, in a browser: what is drawn, what a click does, and that no text runs."""
+"""The HTML report in a browser: rendering, interaction, and escaping of names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
 
 
 def report() -> Report:
-    """Two ranks of six steps, 40 kernels, a small flame graph and a line of memory."""
+    """A report with two ranks of six steps, 40 kernels, a small flame graph and a memory chart."""
     ms = 1_000_000
     steps = [
         {
@@ -167,7 +167,7 @@ def page() -> str:
 
 
 def rendered(given: Report) -> str:
-    """The page with a report in the place of its own."""
+    """Returns the page with its report replaced."""
     before, rest = page().split('id="report">', 1)
     _, after = rest.split("</script>", 1)
     content = json.dumps(given).replace("<", "\\u003c")
@@ -183,7 +183,7 @@ def opened(
 
 
 def check_quiet(page: Page) -> None:
-    """Nothing failed, nothing was fetched, and nothing of the data ran."""
+    """Checks that there were no errors and no requests, and that no script in the data ran."""
     assert page.errors == []
     assert [url for url in page.requests if not url.endswith("/report.html")] == []
     assert page.count(".failed") == 0
@@ -444,7 +444,7 @@ def test_the_page_fits_the_window_and_has_enough_contrast(
 
 
 def luminance(colour: str) -> float:
-    """As WCAG 2 has it."""
+    """Returns the relative luminance of WCAG 2."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     red, green, blue = (
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
@@ -494,7 +494,7 @@ def test_the_sql_button_copies_the_query(browser: Browser, tmp_path: Path) -> No
 
 
 def test_the_content_security_policy_blocks_other_scripts(browser: Browser, tmp_path: Path) -> None:
-    """The policy of the page allows its own script, and no other, whatever should get in."""
+    """The policy of the page allows only the script of the page."""
     path = tmp_path / "report.html"
     text = rendered(report())
     path.write_text(

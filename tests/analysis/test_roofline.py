@@ -1,4 +1,4 @@
-"""The roofline of operators and the FLOP utilization of steps, by hand."""
+"""The views `roofline` and `mfu`, compared with hand-computed values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def multiplied(
     dtype: str = "float",
     **more: Any,
 ) -> list[Event]:
-    """A linear layer: it calls aten::addmm, which launches a kernel for so long."""
+    """Makes a linear layer: it calls aten::addmm, which launches a kernel of this duration."""
     shape: dict[str, Any] = {
         "Input Dims": [[columns], [rows, inner], [inner, columns], [], []],
         "Input type": [dtype, dtype, dtype, "Scalar", "Scalar"],
@@ -90,7 +90,7 @@ def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
 
 
 def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
-    """By the time that they took, so both are as far from the peak as the operator is."""
+    """Cost is shared by duration, so both kernels have the operator's distance from the peak."""
     events = [
         *multiplied(1, 0, 30, 256, 256, 256, name="gemm"),
         launch(2, 5),
@@ -115,7 +115,7 @@ def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
 
 
 def test_kernels_have_the_cost_of_the_call_that_launched_them(tmp_path: Path) -> None:
-    """Two calls from one place, of other shapes: what ran names the call by its external id."""
+    """Two calls of one operator with other shapes; kernels name their call by external id."""
     events: list[Event] = []
     for number, size, name in ((1, 64, "small"), (2, 256, "large")):
         call: dict[str, Any] = {"External id": 70 + number}

@@ -1,4 +1,4 @@
-"""What steps launch: against the iterations of HTA, and by hand."""
+"""The view `step_kernels`: compared with HTA's iterations and with hand-computed values."""
 
 from __future__ import annotations
 

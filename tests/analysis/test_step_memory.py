@@ -1,4 +1,4 @@
-"""What was allocated when steps ended."""
+"""The view `step_memory`: memory that is allocated at the end of steps."""
 
 from __future__ import annotations
 

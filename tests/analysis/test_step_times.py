@@ -1,4 +1,4 @@
-"""How long steps took, and which of them were slow."""
+"""The view `step_times`: durations of steps, and outliers."""
 
 from __future__ import annotations
 

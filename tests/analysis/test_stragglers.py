@@ -1,4 +1,4 @@
-"""Ranks that others wait for: by hand, and against HTA's `get_potential_stragglers`."""
+"""The view `stragglers`: compared with hand-computed values and HTA."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def collective(
 
 
 def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
-    """Traces of three ranks. A collective ends 10 us after the last has begun it."""
+    """Makes traces of three ranks. A collective ends 10 us after the last rank has begun it."""
     traces = []
     for rank in range(3):
         # HTA counts a kernel to the step that it was launched in.
@@ -134,7 +134,7 @@ def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
 
 
 def pairs(**said: str) -> list[list[Event]]:
-    """Traces of four ranks: 0 and 1 have a group `1`, and 2 and 3 have another one of that name."""
+    """Makes traces of four ranks: 0 and 1 have a group `1`, 2 and 3 another group of that name."""
     traces = []
     for rank in range(4):
         members = "[0, 1]" if rank < 2 else "[2, 3]"
@@ -228,7 +228,7 @@ def test_new_nccl_kernel_names_are_recognised(tmp_path: Path) -> None:
 
 
 def recorded(rank: int, number: int, state: str) -> dict[str, Any]:
-    """What a flight recorder has of a collective."""
+    """Returns a flight recorder's entry of a collective."""
     asked = 1_700_000_000_000_000_000 + 1000 * number
     return {
         "record_id": number,

@@ -47,7 +47,7 @@ _cli.main()
 
 @pytest.fixture(autouse=True)
 def _plain_environment(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No driver and no NVML, also on machines that have them, and no other variables of tools."""
+    """Hides the driver, NVML and variables of other tools, also on machines that have them."""
     for name in list(os.environ):
         if name.startswith("MAREY_") and name not in ("MAREY_REPLAY_LIB", "MAREY_REPLAY_NVML_LIB"):
             monkeypatch.delenv(name)
@@ -83,7 +83,7 @@ def doctor(*arguments: str, **env: str) -> Outcome:
 
 
 class Page:
-    """What `marey doctor --json` says."""
+    """The output of `marey doctor --json`."""
 
     def __init__(self, **env: str) -> None:
         done = doctor("--json", **env)
@@ -105,7 +105,7 @@ class Page:
 
 
 def double(script: str = "") -> dict[str, str]:
-    """The environment of a program for which the double is the driver and the one libcupti."""
+    """Returns an environment in which the double is the driver and the only libcupti."""
     folder = Path("double").absolute()
     env = replay.environment(folder, script)
     return {name: env[name] for name in ("LD_LIBRARY_PATH", "MAREY_REPLAY")} | {
@@ -114,7 +114,7 @@ def double(script: str = "") -> dict[str, str]:
 
 
 def build_library(path: str, source: str, *linked: str) -> Path:
-    """Makes a library; what it is linked with seems to be in it."""
+    """Builds a library that exports the symbols of the libraries it is linked with."""
     if shutil.which("cc") is None:
         pytest.skip("there is no cc here")
     output = Path(path).absolute()

@@ -1,4 +1,4 @@
-"""`marey run X` behaves as `python X`: the same programs, run both ways by this interpreter."""
+"""`marey run X` behaves like `python X`: this interpreter runs each program both ways."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = [*MAREY, "run"]
 
 
 class Outcome(NamedTuple):
-    """What a program showed to the outside; its own stderr is apart from marey's lines."""
+    """The visible behaviour of a program; its own stderr is separated from marey's lines."""
 
     exit_code: int
     stdout: str
@@ -65,7 +65,7 @@ def outcome(exit_code: int, stdout: str, stderr: str) -> Outcome:
 def run_both(
     *target: str, flags: tuple[str, ...] = (), stdin: str = "", **env: str
 ) -> tuple[Outcome, Outcome]:
-    """The target plain and profiled; addresses in the output are made equal."""
+    """Runs the target plain and profiled; addresses in the output are made equal."""
     plain = run(sys.executable, *flags, *target, stdin=stdin, **env)
     profiled = run(sys.executable, *flags, "-m", "marey", "run", *target, stdin=stdin, **env)
     return without_addresses(plain), without_addresses(profiled)
@@ -85,7 +85,7 @@ def assert_same(*target: str, **how: Any) -> Outcome:
 
 
 def names_in(path: str | Path) -> set[str]:
-    """The names of the nodes of a profile."""
+    """Returns the names of the nodes of a profile."""
 
     def walk(node: dict[str, Any]) -> Iterator[str]:
         yield node["frame"]["name"]
@@ -356,7 +356,7 @@ def test_pytest_is_a_target() -> None:
 
 
 def interrupted(command: list[str], number: signal.Signals) -> Outcome:
-    """Send the signal once the program is ready, and let it go on once the signal is pending."""
+    """Sends the signal to the ready program, which continues once the signal is pending."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -508,7 +508,7 @@ def test_a_disabled_marey_only_runs_the_script() -> None:
 
 
 def in_child(source: str, options: str = "") -> str:
-    """The source of a script that runs `source` in a Python process."""
+    """Returns a script that runs `source` in a Python child process."""
     arguments = f"[sys.executable, {options} '-c', {textwrap.dedent(source)!r}]"
     return f"import subprocess, sys\nsys.exit(subprocess.run({arguments}).returncode)\n"
 

@@ -1,4 +1,4 @@
-"""Holistic Trace Analysis (HTA) reads an exported trace as it reads the original."""
+"""Holistic Trace Analysis (HTA) reads an exported trace like the original."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def marey_cli(*words: str | Path) -> None:
 
 
 def exported(source: str | Path, name: str) -> Any:
-    """What HTA makes of the only trace in a folder, which comes of a run or a foreign file."""
+    """Returns HTA's analysis of an exported trace, of a run or of a foreign file."""
     folder = Path(name)
     folder.mkdir()
     marey_cli("export", source, "--format", "kineto", "-o", folder / "trace.json.gz")
@@ -48,7 +48,7 @@ def original(path: Path) -> Any:
 
 
 def links(analysis: Any) -> list[tuple[str, str]]:
-    """The names of events and of what they launched, or were launched by."""
+    """Returns pairs of names: events, and the events that they launched or were launched by."""
     (rank,) = analysis.t.traces
     trace = analysis.t.get_trace(rank)
     names = analysis.t.symbol_table.sym_table

@@ -1,4 +1,4 @@
-"""Perfetto traces that marey writes, read back by the published schema."""
+"""Exported Perfetto traces, parsed with the published schema."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TRACE = {
 
 
 class Slice(NamedTuple):
-    """A slice as a reader of the published schema sees it; times in nanoseconds since 1970."""
+    """A slice; times are in nanoseconds since 1970."""
 
     path: tuple[str, ...]
     track: int
@@ -86,7 +86,7 @@ class Slice(NamedTuple):
 
 
 class Trace:
-    """A trace with what its one sequence interned."""
+    """A trace with the interned data of its sequence."""
 
     def __init__(self, content: bytes) -> None:
         self.message = pb.Trace.FromString(content)
@@ -117,7 +117,7 @@ class Trace:
         return str(event.name or self.interned["event_names"][event.name_iid].name)
 
     def events(self) -> Iterator[tuple[int, Any]]:
-        """All events by time, those of one moment in the order of the file."""
+        """Returns all events by time, events of one time in file order."""
         packets = [packet for packet in self.packets if packet.HasField("track_event")]
         for packet in sorted(packets, key=lambda packet: int(packet.timestamp)):
             yield self.nanos(packet), packet.track_event
@@ -126,7 +126,7 @@ class Trace:
         return [(nanos, event) for nanos, event in self.events() if event.type == kind]
 
     def slices(self) -> dict[str, Slice]:
-        """The slices by their names, of which none is there twice."""
+        """Returns the slices by name; names must be unique."""
         stacks: dict[int, list[tuple[int, Any]]] = {}
         slices = []
         for nanos, event in self.events():

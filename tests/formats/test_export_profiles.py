@@ -1,4 +1,4 @@
-"""What Google's protobuf library and an XML parser read of exported profiles."""
+"""Exported profiles, parsed by Google's protobuf library and an XML parser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCHEMA = {
 
 
 def profile_class() -> Any:
-    """The message class that Google's library makes of the schema."""
+    """Returns the message class that Google's library creates from the schema."""
     descriptors = pytest.importorskip("google.protobuf.descriptor_pb2")
     pools = pytest.importorskip("google.protobuf.descriptor_pool")
     factory = pytest.importorskip("google.protobuf.message_factory")
@@ -70,7 +70,7 @@ def marey_cli(*words: str | Path) -> None:
 
 
 def exported(source: Path, folder: Path) -> Any:
-    """What the library reads of a run or file that is exported as pprof."""
+    """Exports a run or file as pprof and parses it."""
     path = folder / "out.pb.gz"
     marey_cli("export", source, "--format", "pprof", "-o", path)
     return profile_class().FromString(gzip.decompress(path.read_bytes()))
@@ -86,7 +86,7 @@ def types(profile: Any) -> list[str]:
 
 
 def stacks(profile: Any) -> Counter[tuple[Any, ...]]:
-    """How often each stack is there with its values and labels, numbers of entries resolved."""
+    """Counts stacks with their values and labels; ids are resolved."""
     functions = {entry.id: entry for entry in profile.function}
     mappings = {entry.id: texts(profile, entry.filename) for entry in profile.mapping}
     places = {}
@@ -127,7 +127,7 @@ def labels(profile: Any, sample: Any) -> list[tuple[str, str, int, str]]:
 
 
 def foreign_profile() -> Any:
-    """A profile with everything that the schema has, as Google's library makes it."""
+    """Makes a profile that uses every field of the schema, with Google's library."""
     profile = profile_class()()
     table = [""]
 

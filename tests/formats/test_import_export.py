@@ -1,4 +1,4 @@
-"""Files of other formats from Python: opened, imported, and written by `Run.export`."""
+"""Other formats from Python: `marey.open`, `marey.import_files` and `Run.export`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPANS = "SELECT path, duration_nanos FROM spans ORDER BY path"
 
 
 def trace(path: Path, cut: int = 0) -> Path:
-    """A trace as `torch.profiler` writes it, without its last bytes."""
+    """Writes a trace in the format of `torch.profiler`, without its last bytes."""
     content = json.dumps({"schemaVersion": 1, "traceEvents": EVENTS})
     path.write_bytes(gzip.compress(content[: len(content) - cut].encode()))
     return path
@@ -227,7 +227,7 @@ def test_exports_that_fail_are_errors(path: Path) -> None:
 
 
 def test_exporting_does_not_change_signal_handlers(path: Path) -> None:
-    """Ctrl-C stays Python's: only the program `marey` answers signals itself."""
+    """Ctrl-C stays with Python; only the program `marey` handles signals itself."""
     program = """
 import signal, sys, warnings
 import marey

@@ -1,4 +1,4 @@
-"""Setting and removing the hooks."""
+"""Installing and removing the PyTorch hooks."""
 
 from __future__ import annotations
 

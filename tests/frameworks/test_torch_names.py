@@ -1,4 +1,4 @@
-"""The names under which modules are scopes."""
+"""Names of modules as scopes."""
 
 from __future__ import annotations
 

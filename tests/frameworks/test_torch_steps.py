@@ -1,4 +1,4 @@
-"""What a training loop leaves in the tree."""
+"""The context tree of a training loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program cannot tell that it is profiled."""
+"""The program behaves the same under the profiler."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_tracers_and_exporters_get_the_same_graphs(tmp_path: Path) -> None:
 
 
 def without_positions(graphs: str) -> str:
-    """Graphs without the `# file:line` that TorchScript appends."""
+    """Removes the `# file:line` comments that TorchScript appends."""
     return "\n".join(line.partition(" # ")[0] for line in graphs.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Launches through Triton's own driver, on the double of NVIDIA's libraries, by both releases."""
+"""Launches through Triton's own driver on the double of NVIDIA's libraries, in two releases."""
 
 from __future__ import annotations
 

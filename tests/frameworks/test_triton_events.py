@@ -1,4 +1,4 @@
-"""Times of launches by events, with a GPU whose work is done when the test says so."""
+"""Launches timed by events, on a fake GPU whose work ends when the test says so."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 def launch(gpu: FakeGpu, kernel: str, nanos: int, stream: int = 2, **values: Any) -> None:
-    """What Triton does around a launch that takes so long."""
+    """Does what Triton does for a launch of this duration."""
     metadata = compiler.LazyDict({"name": kernel, "function": 1, "stream": stream})
     metadata.add(lambda: values, ())
     knobs.runtime.launch_enter_hook(metadata)

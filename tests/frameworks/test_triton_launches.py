@@ -1,4 +1,4 @@
-"""Launches of real Triton kernels, by the oldest release and by the installed one."""
+"""Launches of real Triton kernels, in the oldest and the installed release."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def described(n):
 
 @pytest.fixture
 def run(triton_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program that has the kernels above and a driver without a device."""
+    """Runs a program with the kernels above and a driver without a device."""
     cache = tmp_path_factory.getbasetemp() / "triton-cache"
     path = os.pathsep.join(filter(None, [triton_path, str(SUPPORT)]))
 
@@ -56,7 +56,7 @@ def run(triton_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def run_well(run: Run, source: str) -> str:
-    """Runs a program that must succeed and have nothing to complain of; returns its output."""
+    """Runs a program that must succeed without complaints; returns its output."""
     done = run(source)
     assert done.exit_code == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "marey: no GPU" not in line] == []

@@ -1,4 +1,4 @@
-"""What kernels do to memory: PTX that Triton writes here, the plugin of Triton 3.6 beside it."""
+"""Memory accesses of kernels: PTX that Triton compiles here, compared with Triton 3.6's plugin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEADLINE_SECS = 300
 
 @dataclass(frozen=True)
 class Access:
-    """An access as the engine tells it; places are lines of a file, inwards to outwards."""
+    """An access in the engine's output; positions are lines of a file, innermost first."""
 
     kernel: str
     operation: str
@@ -55,7 +55,7 @@ def run(*command: str, directory: Path, **env: str) -> subprocess.CompletedProce
 
 
 def compiled(directory: Path, architecture: int, names: Iterable[str], **env: str) -> str:
-    """Compiles kernels into a directory; returns what is said on stderr."""
+    """Compiles kernels into a directory; returns stderr."""
     env = {"TRITON_CACHE_DIR": str(directory / "cache"), **env}
     program = (sys.executable, str(KERNELS), str(architecture), *names)
     done = run(*program, directory=directory, **env)
@@ -88,20 +88,20 @@ def accesses(*files: Path) -> list[Access]:
 
 @functools.cache
 def line(code: str) -> str:
-    """`file:line` of the one line of the kernels that contains this code."""
+    """Returns `file:line` of the only line of the kernels that contains this code."""
     lines = KERNELS.read_text().splitlines()
     (number,) = (number for number, text in enumerate(lines, 1) if code in text)
     return f"{KERNELS.name}:{number}"
 
 
 def at(access: Access, depth: int = 0) -> str:
-    """`file:line` of a place."""
+    """Returns `file:line` of a position."""
     return access.places[depth].rpartition(":")[0]
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """PTX of every kernel."""
+    """A folder with the PTX of every kernel."""
     folder = tmp_path_factory.mktemp(f"sm_{request.param}")
     compiled(folder, request.param, NAMES)
     return folder
@@ -211,7 +211,7 @@ SPACES = {"FLAT": "GENERIC", "CONSTANT": "CONSTANT", "SCRATCH": "LOCAL"}
 
 @pytest.fixture(scope="module")
 def reference(triton_36: str) -> dict[str, str]:
-    """The environment that makes Triton 3.6 print memory spaces."""
+    """The environment in which Triton 3.6 prints memory spaces."""
     plugin = Path(triton_36, "triton", "instrumentation", "libPrintLoadStoreMemSpaces.so")
     return {
         "PYTHONPATH": triton_36,
@@ -249,7 +249,7 @@ def test_every_line_of_the_plugin_is_found(
 
 
 def write(directory: Path, source: str) -> str:
-    """A program that can compile the kernels."""
+    """Writes a program that can compile the kernels."""
     program = directory / "program.py"
     head = f"import sys\nsys.path.append({str(KERNELS.parent)!r})\n"
     program.write_text(head + textwrap.dedent(source))
@@ -257,7 +257,7 @@ def write(directory: Path, source: str) -> str:
 
 
 def rows(stderr: str) -> Counter[tuple[str, ...]]:
-    """Kernel, place, memory and operation of each row of the table."""
+    """Returns kernel, position, memory and operation of each row of the table."""
     found = re.findall(r"^ +\d+  (\S+) +(\S+) +(\S+) +([A-Z]+) ", stderr, re.MULTILINE)
     return Counter(found)
 

@@ -1,4 +1,4 @@
-"""Metrics of launches that are tensors, with a GPU whose work is done when the test says so."""
+"""Launch metrics that are tensors, on a fake GPU whose work ends when the test says so."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gpu() -> Iterator[FakeGpu]:
 
 
 def launch(name: str, **values: Any) -> None:
-    """What Triton does around a launch."""
+    """Does what Triton does for a launch."""
     metadata = compiler.LazyDict({"name": name, "function": 1, "stream": 2})
     metadata.add(lambda: values, ())
     knobs.runtime.launch_enter_hook(metadata)

@@ -1,4 +1,4 @@
-"""`make gpu-check` where there is no device, and on the double of NVIDIA's libraries."""
+"""`make gpu-check` without a device, and on the double of NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SKIPPED_ON_THE_DOUBLE = {
 
 
 def check(folder: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program in this folder, with PyTorch left out."""
+    """Runs the program in this folder, without PyTorch."""
     return subprocess.run(
         [sys.executable, str(CHECK), "--without-torch", "--untimed", "--output", "out", *options],
         capture_output=True,
@@ -46,7 +46,7 @@ def check(folder: Path, *options: str, **env: str) -> subprocess.CompletedProces
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the program writes where every check is made on the double."""
+    """The output of the program after all checks on the double."""
     folder = tmp_path_factory.mktemp("gpu-check")
     done = check(folder, **environment(folder / "lib", MACHINE))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,13 +125,13 @@ def test_the_replay_script_reproduces_the_recording(checked: Path, tmp_path: Pat
 def _as_written(
     kind: str, name: str, stream: int, nanos: int, size_bytes: int | None, grid: str | None
 ) -> tuple[Any, ...]:
-    """An activity by what a script says of it."""
+    """Returns the properties of an activity that a script stores."""
     what = name if kind == "kernel" else size_bytes
     return (kind, what, stream, nanos, grid)
 
 
 def _operations(script: str) -> Counter[tuple[Any, ...]]:
-    """What a script has devices do, its graphs as often as they are launched."""
+    """Returns the operations of a script, those of graphs once per launch."""
     kinds = {"launch": "kernel", "copy": "memcpy", "set": "memset"}
     graphs: dict[str, list[tuple[Any, ...]]] = {}
     found: Counter[tuple[Any, ...]] = Counter()

@@ -1,4 +1,4 @@
-"""What fails, is lost, or ends early: the program goes on, and the profile says what it lacks."""
+"""Failures and losses: the program continues, and the profile reports what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 class Refusal(NamedTuple):
-    """A call that fails, and what is said of it."""
+    """A failing call and the message about it."""
 
     script: str
     code: int | None
@@ -106,7 +106,7 @@ def test_a_library_that_lacks_a_record_kind_still_has_kernels() -> None:
 
 
 def test_a_tool_that_holds_cupti_is_reported_with_a_remedy() -> None:
-    """As torch.profiler stays when its session is over, unless `TEARDOWN_CUPTI` is set."""
+    """torch.profiler stays subscribed after its session unless `TEARDOWN_CUPTI` is set."""
     run(
         """
         double.play("come")
@@ -201,7 +201,7 @@ START = "assert cuda.cuInit(0) == 0"
 def test_triton_launches_are_timed_by_events_if_cupti_is_held(
     hook: str, code: int, before: str, after: str, injection: str | None
 ) -> None:
-    """Also where that shows when the program uses CUDA, which nobody may tell us."""
+    """Also if that turns out when the program first uses CUDA, without a notification."""
     pytest.importorskip("triton")
     ended = outcome(
         TRITON.format(torch=TORCH, hook=hook, before=before, after=after),
@@ -218,7 +218,7 @@ def test_triton_launches_are_timed_by_events_if_cupti_is_held(
 
 
 def test_events_of_a_paused_session_belong_to_it() -> None:
-    """The hook that times launches is the same when the session records again."""
+    """A resumed session uses the same timing hook."""
     pytest.importorskip("triton")
     again = """
         from marey.hooks import HookManager
@@ -294,7 +294,7 @@ def test_an_unfinished_kernel_is_a_loss_and_not_summed() -> None:
 @pytest.mark.parametrize("delivery", ["inline", "worker"])
 @pytest.mark.parametrize("version", [26, 130_001])
 def test_buffers_are_bounded_and_every_loss_is_counted(delivery: str, version: int) -> None:
-    """Of the versions, the older one takes no NULL for a buffer."""
+    """The older version does not accept NULL for a buffer."""
     run(
         """
         marey.start("profile", backend="cupti")

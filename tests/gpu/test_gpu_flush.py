@@ -1,4 +1,4 @@
-"""What CUPTI withholds, forces and leaves out when it is asked for its records."""
+"""CUPTI flushes: records that it withholds, returns unfinished, or drops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNNING = """
 
 @deliveries
 def test_ending_a_session_keeps_the_kernels_of_another(delivery: str) -> None:
-    """A forced flush shows what runs still without its end, and never again."""
+    """A forced flush returns running kernels without their end, and never again."""
     run(
         """
         marey.start("other", backend="cupti")
@@ -177,7 +177,7 @@ DESTROYED = """
 
 @deliveries
 def test_kernels_of_a_destroyed_graph_keep_their_capture(delivery: str) -> None:
-    """The executable goes before anybody has read what it launched."""
+    """The executable graph is destroyed before its records are read."""
     run(
         """
         session = marey.start("profile", backend="cupti")

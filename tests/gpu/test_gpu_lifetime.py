@@ -1,4 +1,4 @@
-"""When devices are recorded, and when nothing of it is left: starts, ends, forks, signals."""
+"""The lifetime of device recording: starts, ends, forks, signals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_cupti_that_cannot_start_with_the_driver_starts_later() -> None:
 
 
 def tree_devices(path: str) -> dict[str, dict[str, dict[str, str]]]:
-    """The devices of a profile, by type and number."""
+    """Returns the devices of a profile, by type and number."""
     devices: dict[str, dict[str, dict[str, str]]] = json.loads(Path(path).read_text())[1]
     return devices
 

@@ -1,7 +1,7 @@
-"""The same launches under the real Proton and under marey leave the same tree.
+"""The same launches under Proton and under marey give the same tree.
 
-Both load the double of NVIDIA's libraries. Proton's tree is the measure, but where it loses
-something.
+Both load the double of NVIDIA's libraries. Proton's tree is the reference, except where it loses
+data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LOST_BY_PROTON = {
 
 
 def played(source: str, folder: Path, path: str = "") -> Path:
-    """Plays all cases; returns the folder of what they leave."""
+    """Plays all cases; returns the folder of their output."""
     env = environment(folder / "lib")
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [path, env["PYTHONPATH"]]))
     before = os.getcwd()
@@ -78,7 +78,7 @@ def proton_36(tmp_path_factory: pytest.TempPathFactory, triton_36: str) -> Path:
 
 
 def measured(node: Node) -> dict[str, Any]:
-    """What a tree has measured: name to metrics and children, without nodes that have neither."""
+    """Returns the metrics of a tree by name, without nodes that have neither metrics nor children."""
     children: dict[str, Any] = {}
     for child in node["children"]:
         below = measured(child)
@@ -93,7 +93,7 @@ def measured(node: Node) -> dict[str, Any]:
 
 
 def profile(folder: Path, case: str, delivery: str, version: int) -> tuple[dict[str, Any], Any]:
-    """What is below the root, whose own keys say what metrics there are, and the devices."""
+    """Returns the tree below the root, whose keys only list the metrics, and the devices."""
     path = folder / delivery / str(version) / f"{case}.hatchet"
     if not path.exists():
         return {}, {}

@@ -1,4 +1,4 @@
-"""Kernels of coroutines, of threads with a context, and of notebooks: below their task's scopes."""
+"""Kernels of coroutines, threads with a context, and notebooks, below their task's scopes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Turns:
 
 
 def run_tasks(body: str, script: str = "", **env: str) -> str:
-    """Runs a program that has tasks, and launches that let go of the GIL."""
+    """Runs a program with tasks and with launches that release the GIL."""
     return run(TASKS + textwrap.dedent(body), script, **env)
 
 
@@ -142,7 +142,7 @@ def test_threads_that_are_given_the_context_launch_in_its_scopes() -> None:
 
 
 def test_a_task_with_its_own_context_variables_keeps_its_scope() -> None:
-    """Its context is a map of many nodes, in which the scope is found without the GIL."""
+    """Its context is a large map, in which the scope is found without the GIL."""
     run_tasks(
         """
         variables = [contextvars.ContextVar(f"v{number}") for number in range(500)]
@@ -174,7 +174,7 @@ def test_a_task_with_its_own_context_variables_keeps_its_scope() -> None:
 
 
 def test_kernels_of_notebook_cells_are_below_their_scopes() -> None:
-    """ipykernel runs each cell in a task of one loop, with a context that stays."""
+    """ipykernel runs each cell in a task of one loop, with a persistent context."""
     run_tasks(
         """
         loop = asyncio.new_event_loop()
@@ -259,7 +259,7 @@ def test_kernels_of_modules_in_coroutines_are_below_them() -> None:
 
 
 def test_backward_of_a_coroutine_is_below_its_scopes() -> None:
-    """PyTorch runs it on a thread of its own, which has no context."""
+    """PyTorch runs backward on its own thread, which has no context."""
     pytest.importorskip("torch")
     run_tasks(
         """

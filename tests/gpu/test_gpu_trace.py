@@ -1,4 +1,4 @@
-"""Single activities of devices: every kind and field, and the launches that they belong to."""
+"""Single device activities: every kind and field, and their launches."""
 
 from __future__ import annotations
 

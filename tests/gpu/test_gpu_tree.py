@@ -1,4 +1,4 @@
-"""Kernels in a profile: under the place that launched them, with their times."""
+"""Kernels in a profile: below the path that launched them, with their times."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_kernels_of_an_earlier_graph_are_below_its_launch() -> None:
 
 
 def test_a_running_capture_prevents_waiting_for_the_device() -> None:
-    """A wait for the context would spoil the capture."""
+    """Waiting for the context would invalidate the capture."""
     run(
         """
         assert cuda.cuInit(0) == 0

@@ -31,13 +31,13 @@ PROTON = """
 
 
 def proton(program: str, script: str) -> str:
-    """Runs a program under Proton, which ends with the session's file."""
+    """Runs a program under Proton; returns the file of the session."""
     lines = [*PROTON.splitlines(), *program.splitlines(), "    proton.finalize()"]
     return run_well("\n".join(lines), **environment(Path("lib"), script))
 
 
 def kernel(path: str) -> tuple[int, int, str]:
-    """Count, nanoseconds and device of a kernel in Proton's file."""
+    """Returns count, nanoseconds and device of a kernel in Proton's file."""
     values = find(tree("profile.hatchet"), path)["metrics"]
     return values["count"], values["time (ns)"], values["device_id"]
 

@@ -1,4 +1,4 @@
-"""A call that cannot go on holds up those that wait for it, and nothing else."""
+"""A blocked call delays only the callers that wait for it."""
 
 from __future__ import annotations
 

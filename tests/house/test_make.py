@@ -1,4 +1,4 @@
-"""The Makefile, with programs in place of those that take long."""
+"""The Makefile, with fast stand-ins for slow programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 @pytest.fixture
 def make(tmp_path: Path) -> list[str]:
-    """A command for a checkout whose `pip` prints a line of Cargo's, waits, and ends as told."""
+    """A command for a checkout whose `pip` prints a line of Cargo's, waits, and exits as told."""
     shutil.copy(MAKEFILE, tmp_path)
     (tmp_path / ".cargo").mkdir()
     for path in (*INPUTS, ".cargo/config.toml"):

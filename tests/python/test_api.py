@@ -1,4 +1,4 @@
-"""The Python API: Proton's names, signatures, words and texts."""
+"""The Python API: Proton's names, signatures, arguments and messages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_function_has_protons_signature(name: str) -> None:
 
 
 def named(name: str) -> Any:
-    """What a user gets who imports a module of marey and takes the name from it."""
+    """Imports a module of marey and returns the name from it, as a user would."""
     module, _, rest = name.rpartition(".")
     if not module:
         return getattr(marey, name)

@@ -1,4 +1,4 @@
-"""Scopes in coroutines: right across `await`, whatever the order in which tasks run."""
+"""Scopes in coroutines: correct across `await`, in any order of the tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session() -> int:
 
 
 class Turns:
-    """Makes tasks take turns in a given order, without a clock."""
+    """Runs tasks in a given order, without a clock."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
@@ -89,7 +89,7 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
 
 
 def test_each_task_has_its_own_times(session: int) -> None:
-    """Each task's scope is as long as the clock says, though another one ran inside it."""
+    """The time of each task's scope is its wall time, even if another task ran during it."""
     durations = {}
 
     async def work(name: str, ready: Awaitable[Any], done: asyncio.Event, millis: int) -> None:

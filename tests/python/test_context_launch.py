@@ -1,4 +1,4 @@
-"""`context="python"`: launches hang on the line that makes them, with the GIL and without."""
+"""`context="python"`: launches are below the line that makes them, with and without the GIL."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def start(work, times, **options):
 
 
 def launched(program: str, script: str = "") -> dict[str, int]:
-    """How many kernels were launched with the GIL and without, each where its name says."""
+    """Returns the number of launches with and without the GIL, if each is where its name says."""
     source = BEGINNING + textwrap.dedent(program)
     # Forks beside threads are warned of.
     run_well(source, "-W", "ignore", **environment(Path("lib"), script))
@@ -74,7 +74,7 @@ def launched(program: str, script: str = "") -> dict[str, int]:
 
 
 def kernels(node: Node, above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str], int]]:
-    """Every kernel with its path and its count."""
+    """Yields every kernel with its path and its count."""
     for child in node["children"]:
         name = child["frame"]["name"]
         if child["marey"]["kind"] == "kernel":
@@ -83,7 +83,7 @@ def kernels(node: Node, above: tuple[str, ...] = ()) -> Iterator[tuple[str, list
 
 
 def elsewhere() -> list[list[str]]:
-    """Where kernels without a place in their name are."""
+    """Returns the paths of kernels that have no path in their name."""
     return [path for kernel, path, _ in kernels(tree("x.hatchet")) if kernel == "elsewhere"]
 
 
@@ -113,7 +113,7 @@ def test_launches_at_every_stack_depth_have_their_frames() -> None:
 
 
 def test_reused_code_addresses_do_not_mix_names() -> None:
-    """New code may get the address of old code: who has no GIL must not take it for that."""
+    """New code may get the address of old code, which a thread without the GIL must detect."""
     found = launched("""
         for number in range(300):
             name = f"f{number % 11}"
@@ -232,7 +232,7 @@ def test_launches_in_greenlets_have_their_frames() -> None:
 
 
 def test_a_pending_exception_is_kept() -> None:
-    """A frame that is left by an exception frees what it was about to use, and that may launch."""
+    """A frame that an exception leaves frees its objects, whose destructors may launch."""
     launched(
         """
         make = ctypes.pythonapi.PyCapsule_New
@@ -259,7 +259,7 @@ def test_a_pending_exception_is_kept() -> None:
 
 @pytest.mark.parametrize("loops", [0, 1000, 10_000, 100_000, 1_000_000])
 def test_the_interpreter_ends_while_daemons_launch(loops: int) -> None:
-    """They are in want of the GIL all the time: they launch from ever new code."""
+    """The threads always wait for the GIL and launch from new code."""
     launched(f"""
         ready = threading.Barrier(5)
 
@@ -279,7 +279,7 @@ def test_the_interpreter_ends_while_daemons_launch(loops: int) -> None:
 
 
 def test_launches_go_on_while_the_interpreter_ends() -> None:
-    """It frees what it knows of threads, so who has no GIL is at the root from then on."""
+    """The interpreter frees its thread states, so launches without the GIL are then at the root."""
     launched("""
         many = ctypes.CDLL("libcuda.so.1").replay_launch_many
         many.argtypes = [*free.argtypes, ctypes.c_uint64]
@@ -334,7 +334,7 @@ def test_forks_beside_threads_that_launch() -> None:
 
 
 def test_subinterpreters() -> None:
-    """Once there was one, a thread without the GIL may be in either: it is at the root."""
+    """After one existed, a thread without the GIL may be in either: it is at the root."""
     found = launched("""
         try:
             import _interpreters

@@ -1,4 +1,4 @@
-"""`context="python"`: paths are the frames that are executing, each with its executing line."""
+"""`context="python"`: paths are the executing frames, each with its current line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def session() -> int:
 
 
 class Expected(dict[Path, int]):
-    """The paths of the scopes that `mark` entered, as the standard library sees the frames."""
+    """The paths of the scopes that `mark` entered, from the frames of the standard library."""
 
     def mark(self, name: str = "marked") -> int:
         # On one line: the frames of the scope and those of the reference are the same.
@@ -43,13 +43,13 @@ class Expected(dict[Path, int]):
 
 
 def stack() -> Path:
-    """The caller's frames, outermost first."""
+    """Returns the caller's frames, outermost first."""
     frames = traceback.extract_stack()[:-1]
     return tuple(f"{frame.filename}:{frame.lineno}@{frame.name}" for frame in frames)
 
 
 def paths(node: Node, above: Path = ()) -> dict[Path, int]:
-    """How often each scope ended, by the names on the way to it. Frames have no times."""
+    """Returns how often each scope ended, by path. Frames have no times."""
     found: dict[Path, int] = {}
     for child in node["children"]:
         path = (*above, child["frame"]["name"])
@@ -202,7 +202,7 @@ def test_threads_have_their_own_frames(session: int) -> None:
 
 
 def test_recompiled_code_of_one_file_is_not_mixed_up(session: int) -> None:
-    """New code may get the address of old code; the names must follow."""
+    """New code may get the address of old code; names must change with it."""
     expected = Expected()
     for number in range(300):
         source = "\n" * (number % 7) + f"def f{number % 11}():\n  expected.mark()\nf{number % 11}()"
@@ -274,7 +274,7 @@ def test_a_deep_stack_is_recorded(session: int) -> None:
 
 
 def only_path(session: int) -> Path:
-    """The one path of a tree that is too deep for a recursive walk."""
+    """Returns the only path of a tree that is too deep for recursion."""
     document = marey._native.get_data(session, 0, "hatchet").decode()
     names = [line for line in document.splitlines() if '"name": ' in line]
     # A node's name comes after its children.

@@ -1,4 +1,4 @@
-"""Launch hooks, driven through the chains that Triton calls around its kernels."""
+"""Launch hooks, driven through the chains that Triton calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 def launch(
     name: str, more: Callable[[], dict[str, Any]] = dict, run: Callable[[], None] | None = None
 ) -> None:
-    """What Triton does around a launch."""
+    """Does what Triton does for a launch."""
     metadata = compiler.LazyDict({"name": name, "function": 1, "stream": 2})
     metadata.add(more, ())
     knobs.runtime.launch_enter_hook(metadata)
@@ -31,7 +31,7 @@ def launch(
 
 
 class Recording(proton.hooks.Hook):
-    """Notes what it is called for."""
+    """A hook that records its calls."""
 
     def __init__(self, calls: list[str], name: str, priority: int) -> None:
         self.calls, self.name, self.priority = calls, name, priority
@@ -59,7 +59,7 @@ class Recording(proton.hooks.Hook):
 
 
 def shown(root: Node) -> dict[str, int]:
-    """The counts as viewers show them: without what ran only to compute metadata."""
+    """Returns the counts as viewers show them: without nodes that only compute metadata."""
     found = counts(root).items()
     return {path: count for path, count in found if "__proton_launch_metadata" not in path}
 

@@ -1,4 +1,4 @@
-"""Metrics: the values that a program gives, and the wall times that every node has."""
+"""Metrics: the values of the program, and the wall times of every node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session() -> int:
 
 
 def added(session: int, *values: Any, name: str = "m") -> Any:
-    """What a node holds after these values of one metric."""
+    """Returns the value of a node after these values of one metric were added."""
     for value in values:
         with marey.scope("s", {name: value}):
             pass
@@ -34,7 +34,7 @@ def added(session: int, *values: Any, name: str = "m") -> Any:
 
 
 def exactly(value: Any) -> str:
-    """A text that tells 1 from 1.0."""
+    """Returns a string that distinguishes 1 from 1.0."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -246,7 +246,7 @@ def test_sums_over_threads_and_phases(session: int) -> None:
 
 
 def busy_nanos(nanos: int) -> int:
-    """Keeps the processor busy for this long; returns how long it took."""
+    """Keeps the processor busy for this time; returns the actual duration."""
     start = time.perf_counter_ns()
     while time.perf_counter_ns() - start < nanos:
         pass
@@ -254,7 +254,7 @@ def busy_nanos(nanos: int) -> int:
 
 
 def consistent(node: Node) -> None:
-    """What must hold of the wall times of any node that was entered and is not open."""
+    """Checks the invariants of the wall times of a closed node."""
     wall = {key: node["metrics"][key] for key in node["metrics"] if key.startswith("wall_")}
     count, total, own = (wall[f"wall_{key}"] for key in ("count", "total (ns)", "self (ns)"))
     low, high = wall["wall_min (ns)"], wall["wall_max (ns)"]
@@ -288,9 +288,9 @@ def test_wall_times_are_consistent() -> None:
 
 
 def timed(name: str, nanos: int) -> tuple[int, int]:
-    """Enters a scope for this long; returns what the clock shows inside and outside of it.
+    """Enters a scope for this time; returns the time measured inside and outside of it.
 
-    The scope's own time lies between the two, however the machine is loaded.
+    The time of the scope is between the two, even on a loaded machine.
     """
     start = time.perf_counter_ns()
     with marey.scope(name):
@@ -319,7 +319,7 @@ def test_quantiles_are_those_of_the_durations(session: int) -> None:
 
 
 def shuffled(numbers: Iterable[int]) -> list[int]:
-    """In an order that is neither rising nor falling, and always the same."""
+    """Returns a fixed order that is neither ascending nor descending."""
     return sorted(numbers, key=lambda number: number * 7919 % 200)
 
 

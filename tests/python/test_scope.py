@@ -1,4 +1,4 @@
-"""Scopes and states: how they are entered, left, named, shared and wrapped around functions."""
+"""Scopes and states: entering, leaving, names, sharing, decorating functions."""
 
 from __future__ import annotations
 

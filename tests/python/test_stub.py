@@ -1,4 +1,4 @@
-"""`_native.pyi` says what the module has: the same names, with the same parameters."""
+"""`_native.pyi` matches the module: the same names, with the same parameters."""
 
 from __future__ import annotations
 

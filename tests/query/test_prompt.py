@@ -1,4 +1,4 @@
-"""The prompt of `marey query`, on a terminal of its own."""
+"""The prompt of `marey query`, in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Prompt:
-    """A prompt that is typed into."""
+    """A running prompt."""
 
     def __init__(self, run: Path, state: Path) -> None:
         self._ours, its = pty.openpty()
@@ -48,7 +48,7 @@ class Prompt:
         self.read_until("marey> ")
 
     def ask(self, keys: str, until: str = "marey> ") -> str:
-        """Types, and reads up to what it waits for."""
+        """Types a text, and reads up to the expected output."""
         os.write(self._ours, keys.encode())
         return self.read_until(until)
 

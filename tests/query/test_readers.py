@@ -1,4 +1,4 @@
-"""Other programs and a run: they read its files, and take its answers, without a line of ours."""
+"""Other libraries read the files of a run and its results, without code of marey."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(path: Path) -> Iterator[Run]:
 
 @pytest.fixture
 def sums(run: Run) -> list[tuple[Any, ...]]:
-    """What every reader must find: depth, name, number and time of the spans of each path."""
+    """The expected values: depth, name, count and time of the spans of each path."""
     rows = run.sql(SUMS.format(**{table: f"raw.{table}" for table in TABLES})).rows()
     assert sum(row[2] for row in rows) == sum(COUNTS.values())
     assert min(row[3] for row in rows) > 0

@@ -1,4 +1,4 @@
-"""`marey.open` and its answers: what a program that analyses a run can rely on."""
+"""`marey.open` and results of queries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(path: Path) -> Iterator[Run]:
 
 @pytest.mark.parametrize("columns", ["start_nanos", "start_nanos, path", "path, start_nanos, name"])
 def test_rows_stay_in_order_on_several_threads(columns: str) -> None:
-    """Columns that are computed above the sort, of more rows than a batch has."""
+    """Columns are computed after the sort, for more rows than a batch has."""
     trace = DATA / "kineto" / "a100-nccl.json.gz"
     with marey.open(trace, threads=4) as many:
         times = many.sql(f"SELECT {columns} FROM spans ORDER BY start_nanos").column("start_nanos")
@@ -139,7 +139,7 @@ def test_the_repr_of_a_long_result_is_truncated(run: Run) -> None:
 
 
 class Page(HTMLParser):
-    """The texts of a page's table, and that nothing else is in it."""
+    """The texts of a page's table; fails if the page has anything else."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def library() -> str:
-    """Path of `libmarey.so`: the environment's, else the installed wheel's."""
+    """Path of `libmarey.so`: from the environment, else from the installed wheel."""
     return os.environ.get("MAREY_LIB") or str(package() / "lib" / "libmarey.so")
 
 
@@ -61,7 +61,7 @@ def package() -> Path:
 
 
 def headers() -> Path:
-    """The header of the wheel, where one is installed."""
+    """Returns the headers of the wheel if one is installed."""
     installed = package() / "include" if find_spec("marey") is not None else None
     return installed if installed and installed.exists() else ROOT / "include"
 
@@ -77,7 +77,7 @@ def build(source: str, language: Language, *options: str, output: str = "program
 
 
 def run(*command: str, **env: str) -> str:
-    """Runs a program that must succeed and complain of nothing; returns its stdout."""
+    """Runs a program that must succeed without complaints; returns its stdout."""
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **env}, timeout=120
     )
@@ -87,8 +87,7 @@ def run(*command: str, **env: str) -> str:
 
 
 class Profile:
-    """A `.hatchet` file: nodes by their path, which leaves ROOT out. States that have nothing but
-    their time stand among them."""
+    """A `.hatchet` file: nodes by their path below ROOT, states without other data included."""
 
     def __init__(self, path: str) -> None:
         root, _devices = json.loads(Path(path).read_text())
@@ -205,7 +204,7 @@ def test_an_unwritable_file_is_an_error(library: str) -> None:
 
 @pytest.mark.parametrize("delivery", ["inline", "worker"])
 def test_a_program_that_ends_has_its_kernels(library: str, delivery: str) -> None:
-    """Libraries that a session has loaded end before the program's own handlers run."""
+    """Libraries that a session has loaded are finalized before the program's own exit handlers."""
     double = environment(Path("lib"), f"delivery {delivery}")
     run(build("kernels.c", C11), **{**double, "MAREY_LIB": library})
     metrics = Profile("kernels.hatchet").metrics("step", "kernel")

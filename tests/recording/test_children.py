@@ -1,4 +1,4 @@
-"""Processes that a profiled program makes: each has a profile of its own, and counts once."""
+"""Child processes of a profiled program: each has its own profile, and events are counted once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 def children() -> list[Node]:
-    """The profiles of the child processes, by their counts."""
+    """Returns the profiles of the child processes, by their counts."""
     found = [tree(path) for path in files() if path != "x.hatchet"]
     for path in files():
         pid = tree(path)["marey"]["process"]["pid"]

@@ -1,4 +1,4 @@
-"""From programs to tables: who collects a run, when, and that it holds what the programs did."""
+"""Collection: which process collects a run and when, and that the tables match the programs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def one(query: str, run: str = "train.marey") -> Row:
 
 
 def span_counts(run: str = "train.marey") -> dict[str, int]:
-    """How often each path was entered."""
+    """Returns how often each path was entered."""
     return dict(rows(SPANS, run))
 
 
 def chrome_nanos(path: str) -> Counter[str]:
-    """The time in each path, by the Chrome trace."""
+    """Returns the time of each path in the Chrome trace."""
     found: Counter[str] = Counter()
     for event in json.loads(Path(path).read_text())["traceEvents"]:
         if event["ph"] == "X":

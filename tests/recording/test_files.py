@@ -1,4 +1,4 @@
-"""The files: what is in them, who can read them, and that they are whole and never another's."""
+"""Profile files: content, readers, atomic replacement, and names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANK_VARS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 def record(name: str = "x", output_format: str = "") -> None:
-    """A small profile: metrics of every sort at several levels."""
+    """Records a small profile: metrics of every kind at several levels."""
     session = marey.start(name)
     with marey.scope("a", {"flops": 1.5, "wait (ns)(exc)": 10, "note": "é"}):
         for _ in range(3):
@@ -39,7 +39,7 @@ def record(name: str = "x", output_format: str = "") -> None:
 
 
 def viewed(*arguments: str) -> str:
-    """What Proton's viewer prints."""
+    """Returns the output of Proton's viewer."""
     viewer = pytest.importorskip("triton.profiler.viewer")
     pytest.importorskip("hatchet")
     out = io.StringIO()
@@ -91,7 +91,7 @@ def test_hatchet_reads_the_file() -> None:
 
 
 def test_the_json_framing_is_protons() -> None:
-    """Byte for byte: four spaces, sorted keys; marey's own key alone is on one line."""
+    """Byte for byte: four spaces, sorted keys; only marey's own key is on one line."""
     record()
     text = Path("x.hatchet").read_text()
     root, devices = json.loads(text)
@@ -129,7 +129,7 @@ def test_msgpack_and_json_have_the_same_content() -> None:
 
 
 def without_moment(document: Any) -> Any:
-    """Without what differs from one look to the next."""
+    """Returns the document without the values that differ from one read to the next."""
     document[0]["marey"]["process"].pop("duration_nanos")
     document[0]["marey"].pop("overhead")
     return document
@@ -159,7 +159,7 @@ def test_the_root_describes_the_process() -> None:
 
 
 def wait_for_end(thread: threading.Thread) -> None:
-    """Python joins a thread a moment before the system has ended it."""
+    """Waits for the end of a thread in the system, which comes shortly after `join` returns."""
     while Path(f"/proc/self/task/{thread.native_id}").exists():
         pass
 
@@ -302,7 +302,7 @@ def test_two_live_processes_keep_their_files() -> None:
 
 
 def test_files_are_replaced_atomically() -> None:
-    """Reads as fast as it can while another process writes checkpoints as fast as it can."""
+    """Reads in a loop while another process writes checkpoints in a loop."""
     source = """
         import marey, threading
         marey.start("x")

@@ -1,4 +1,4 @@
-"""Live programs: however a process ends, forks or is killed, its profile is there and right."""
+"""Live programs: the profile is complete however a process ends, forks or is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_CHECKPOINTS = {"MAREY_CHECKPOINT_SECS": "0"}
 
 
 def complete(path: str) -> Node:
-    """The root of a file that was written at the end."""
+    """Returns the root of a file that was written at the end."""
     root = tree(path)
     assert root["marey"]["process"]["complete"] is True
     return root
@@ -406,7 +406,7 @@ def test_scopes_in_generators_destructors_and_signal_handlers() -> None:
 
 
 def counts_by_name(root: Node) -> dict[str, int]:
-    """How often each name was entered, wherever."""
+    """Returns how often each name was entered, in all paths."""
     found: dict[str, int] = {}
     below = [root]
     while below:

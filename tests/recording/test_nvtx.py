@@ -1,4 +1,4 @@
-"""NVTX annotations become scopes: of the `nvtx` package, and of C libraries that hold NVTX."""
+"""NVTX annotations become scopes: of the package `nvtx`, and of C libraries."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SOURCE = Path(__file__).parent / "c" / "nvtx_library.c"
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions of this process have set the variable for its children."""
+def _unset_injection(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsets the variable, which sessions of this process have set for child processes."""
     for name in ("NVTX_INJECTION64_PATH", "MAREY_NVTX"):
         monkeypatch.delenv(name, raising=False)
 
 
 def build_library(name: str = "annotated") -> Path:
-    """A shared library with an NVTX of its own."""
+    """Builds a shared library with its own copy of NVTX."""
     if shutil.which("cc") is None:
         pytest.skip("there is no cc here")
     files = importlib.metadata.files("nvidia-nvtx") or []

@@ -1,6 +1,6 @@
-"""The same random program on Proton's own recorder and on ours leaves the same tree.
+"""The same random program recorded by Proton and by marey gives the same tree.
 
-Proton's library records scopes, states and metrics without a GPU when it is driven directly.
+Proton's library records scopes, states and metrics without a GPU if it is called directly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OURS, THEIRS = Path("ours"), Path("theirs")
 
 
 class Both:
-    """Does everything twice: on Proton's recorder and on ours."""
+    """Applies every operation to Proton's recorder and to ours."""
 
     def __init__(self, sessions: int) -> None:
         OURS.mkdir()
@@ -93,7 +93,7 @@ class Both:
 
 
 def run_block(both: Both, rng: random.Random, depth: int, in_state: bool) -> None:
-    """A random program; what it opens it closes, which Proton requires."""
+    """Runs a random program that closes every scope it opens, as Proton requires."""
     for _ in range(rng.randrange(1, 5)):
         both.check_depths()
         act = rng.random()
@@ -122,7 +122,7 @@ def run_block(both: Both, rng: random.Random, depth: int, in_state: bool) -> Non
 
 
 def measured(node: Node) -> dict[str, Any]:
-    """The part of a tree that has the program's metrics: name to metrics and children."""
+    """Returns the part of a tree with the program's metrics: name to metrics and children."""
     children = {}
     for child in node["children"]:
         below = measured(child)
@@ -167,7 +167,7 @@ def test_without_mareys_additions_the_file_is_identical() -> None:
 
 
 def without_extras(text: str) -> str:
-    """Takes out, line by line, what only marey writes: its node key, wall metrics, ROOT's zeros."""
+    """Removes the lines that only marey writes: its node key, wall metrics, ROOT's zeros."""
     kept = re.sub(r'\n +"marey": \{.*\},', "", text)
     kept = re.sub(r'\n +"wall_[^\n]*', "", kept)
     # A last metric is without a comma, and no metrics are on one line.

@@ -1,10 +1,9 @@
-"""Runs Proton's own tests on marey: those in a folder of Triton's sources, with the import swapped.
+"""Runs Proton's own tests on marey, from a folder of Triton's sources, with replaced imports.
 
     python tests/recording/upstream_proton.py triton/third_party/proton/test [PYTEST ARGUMENTS]
 
-The folder is copied, in the copy every `triton.profiler` becomes `marey`, and `test_api.py` and
-`test_viewer.py` run there: the tests that need no GPU. Triton 3.9 and what it needs must be
-installed beside marey.
+Copies the folder, replaces every `triton.profiler` by `marey`, and runs `test_api.py` and
+`test_viewer.py`, which need no GPU. Triton 3.9 and its requirements must be installed beside marey.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DIFFERENCES = {
 
 
 class Differences:
-    """Expects the failures that are meant, and only those."""
+    """Expects exactly the intended failures."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
@@ -54,7 +53,7 @@ def main(folder: Path, arguments: list[str]) -> int:
 
 
 def swap_imports(file: Path) -> None:
-    """Has a file import marey where it imports Proton, and call its viewer."""
+    """Replaces Proton's import and viewer in a file by marey's."""
     text = file.read_text()
     for proton, marey in SWAPS:
         text = text.replace(proton, marey)

@@ -1,4 +1,4 @@
-"""Made traces with the properties of devices, as torch.profiler writes them."""
+"""Traces with properties of devices, in the format of torch.profiler."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
 
 
 def made_on(folder: Path, events: list[Event], *devices: Properties) -> marey.run.Run:
-    """A run of a trace with these events, in microseconds, on these devices."""
+    """Makes a run of a trace with these events, in microseconds, on these devices."""
     trace = {
         "schemaVersion": 1,
         "baseTimeNanoseconds": 0,

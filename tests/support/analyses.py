@@ -1,4 +1,4 @@
-"""What the tests of the analyses share: real traces, made ones, and what HTA says of both."""
+"""Helpers of the analysis tests: recorded traces, made traces, and HTA's analysis of both."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ FOLDERS = (
 
 
 def recorded_trace(name: str) -> Path:
-    """A trace that somebody recorded."""
+    """Returns the path of a recorded trace."""
     paths = [folder / f"{name}.json.gz" for folder in FOLDERS]
     return next(path for path in paths if path.exists())
 
 
 def open_run(path: Path) -> marey.run.Run:
-    """A run, with or without losses."""
+    """Opens a run, ignoring warnings of losses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return marey.open(path)
 
 
 def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
-    """The rows of a view, or of a query over it, by column."""
+    """Returns the rows of a view, or of a query over it, as dicts."""
     answer = run.sql(query.format(view))
     names = list(answer.columns)
     return [dict(zip(names, row, strict=True)) for row in answer.rows()]
 
 
 def query_file(name: str) -> str:
-    """A query that a comparison asks."""
+    """Returns a query of the comparison."""
     return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
 
 
 def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
-    """The columns are those that are declared, in that order; null only where that may be."""
+    """Checks that columns are as declared, in that order, and null only if nullable."""
     declared = run.sql(
         "SELECT column_name, is_nullable FROM information_schema.columns "
         f"WHERE table_schema = 'main' AND table_name = '{view}' ORDER BY ordinal_position"
@@ -66,12 +66,12 @@ def check_documented(view: str, run: marey.run.Run, answer: list[Row]) -> None:
 
 
 def pick(row: Row, like: Row) -> Row:
-    """Of a row, the columns that another has."""
+    """Returns the columns of a row that another row has."""
     return {column: row[column] for column in like}
 
 
 def write(path: Path, events: list[Event], rank: int | None = None, ranks: int = 1) -> Path:
-    """A trace with these events, in microseconds since 1970."""
+    """Writes a trace with these events, in microseconds since 1970."""
     trace: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": events}
     if rank is not None:
         trace["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": ranks}
@@ -80,7 +80,7 @@ def write(path: Path, events: list[Event], rank: int | None = None, ranks: int =
 
 
 def run_from(folder: Path, *traces: list[Event]) -> marey.run.Run:
-    """A run of traces with these events, one a rank if there are several."""
+    """Makes a run of traces with these events, one for each rank."""
     if len(traces) == 1:
         return open_run(write(folder / "trace.json", traces[0]))
     paths = [
@@ -94,7 +94,7 @@ def run_from(folder: Path, *traces: list[Event]) -> marey.run.Run:
 
 
 def hta(*paths: Path) -> Any:
-    """HTA's analysis of a trace, or of one a rank; the last step counts, too."""
+    """Returns HTA's analysis of a trace, or of one per rank, with the last step included."""
     analysis = pytest.importorskip("hta.trace_analysis")
     logging.disable(logging.CRITICAL)
     files = {rank: str(path) for rank, path in enumerate(paths)}
@@ -115,7 +115,7 @@ def on_gpu(
     correlation: int | None = None,
     **more: Any,
 ) -> Event:
-    """What a device did, in microseconds."""
+    """Makes an event of a device, in microseconds."""
     args = {"device": device, "stream": stream, **more}
     if correlation is not None:
         args["correlation"] = correlation
@@ -132,7 +132,7 @@ def on_gpu(
 
 
 def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
-    """A kernel, `k5` say, that the call with that correlation launched."""
+    """Makes a kernel, such as `k5`, of the launch with this correlation id."""
     name = more.pop("name", f"k{number}")
     return on_gpu(name, start, duration, correlation=number, **more)
 
@@ -140,7 +140,7 @@ def kernel(number: int, start: float, duration: float, **more: Any) -> Event:
 def allocated(
     time: float, total: int, *, device: int = 0, kind: int = 1, size: int = 8, **more: Any
 ) -> Event:
-    """What an allocator says of an allocation, or of a release if the size is below 0."""
+    """Makes an allocator event: an allocation, or a release if the size is negative."""
     return {
         "ph": "i",
         "cat": "cpu_instant_event",
@@ -171,7 +171,7 @@ def on_host(
     tid: int = 100,
     **args: Any,
 ) -> Event:
-    """What a thread did, in microseconds."""
+    """Makes an event of a host thread, in microseconds."""
     return {
         "ph": "X",
         "cat": category,
@@ -185,19 +185,19 @@ def on_host(
 
 
 def launch(correlation: int, start: float, duration: float = 1, **more: Any) -> Event:
-    """The call that launched something on a device."""
+    """Makes a runtime call with this correlation id."""
     name = more.pop("name", "cudaLaunchKernel")
     return on_host(name, start, duration, category="cuda_runtime", correlation=correlation, **more)
 
 
 def step(number: int, start: float, duration: float, **more: Any) -> Event:
-    """A training step."""
+    """Makes a training step."""
     name = f"ProfilerStep#{number}"
     return on_host(name, start, duration, category="user_annotation", **more)
 
 
 def covered(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
-    """Length of [start, end) that intervals cover: the plain way, one after the other."""
+    """Returns the length of [start, end) that intervals cover, by brute force."""
     total, reached = 0, start
     for left, right in sorted(intervals):
         left, right = max(left, reached), min(right, end)

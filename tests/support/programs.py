@@ -1,4 +1,4 @@
-"""Python programs that tests run: to their end (`run_program`), or in steps (`Live`)."""
+"""Python programs run by tests: to their end (`run_program`), or in steps (`Live`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEADLINE_SECS = 120
 
 
 class Outcome(NamedTuple):
-    """How a program ended. A negative exit code is the signal that ended it."""
+    """The result of a program. A negative exit code is a signal number."""
 
     exit_code: int
     stdout: str
@@ -29,7 +29,7 @@ def write_program(source: str, name: str = "program.py") -> Path:
 
 
 def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) -> Outcome:
-    """Runs a program with this interpreter in the working directory, whatever comes of it."""
+    """Runs a program with this interpreter in the working directory."""
     done = subprocess.run(
         [sys.executable, *flags, str(write_program(source))],
         input=stdin,
@@ -42,7 +42,7 @@ def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) 
 
 
 def run_well(source: str, *flags: str, **env: str) -> str:
-    """Runs a program that must succeed and have nothing to complain of; returns its output."""
+    """Runs a program that must succeed without complaints; returns its output."""
     done = run_program(source, *flags, **env)
     assert done.exit_code == 0, done.stderr
     complaints = [line for line in done.stderr.splitlines() if not line.startswith("marey: no GPU")]
@@ -51,7 +51,7 @@ def run_well(source: str, *flags: str, **env: str) -> str:
 
 
 class Live:
-    """A running program, met over its stdin and stdout.
+    """A running program, controlled over its stdin and stdout.
 
     The program prints a line when it is ready, and waits by reading a line.
     """
@@ -79,7 +79,7 @@ class Live:
         self.process.communicate()
 
     def read_line(self) -> str:
-        """The next line that the program prints."""
+        """Returns the next line that the program prints."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
@@ -89,6 +89,6 @@ class Live:
         self.process.stdin.flush()
 
     def end(self) -> Outcome:
-        """Waits for the end."""
+        """Waits for the end of the program."""
         stdout, stderr = self.process.communicate(timeout=DEADLINE_SECS)
         return Outcome(self.process.returncode, stdout, stderr)

@@ -1,4 +1,4 @@
-"""Traces of ranks of which some are late."""
+"""Traces of jobs in which ranks are late."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STEP_MICROS, FORWARD_MICROS, BACKWARD_MICROS = 10_000, 1_000, 500
 
 
 def host_traces(*late: tuple[float, ...], inside: float = 0) -> list[list[Event]]:
-    """Traces of ranks with a step for each of these: by how much each rank is late.
+    """Makes traces of ranks with one step for each argument: the delays of all ranks.
 
-    What is late is before the first span, or, so much of it, in a span inside `backward`.
+    The delay is before the first span; up to `inside` of it is in a span inside `backward`.
     """
     traces: list[list[Event]] = [[] for _ in late[0]]
     for number, lates in enumerate(late):
@@ -44,7 +44,7 @@ def collective(sequence: int, start: float, end: float, size: int, group: str = 
 def collective_traces(
     *late: tuple[float, ...], steps: bool = True, outside: tuple[float, ...] | None = None
 ) -> list[list[Event]]:
-    """Traces with a step and a collective for each of these: by how much each rank is late."""
+    """Makes traces of ranks with a step and a collective for each argument: all ranks' delays."""
     size = len(late[0])
     traces = []
     for rank in range(size):

@@ -1,7 +1,7 @@
-"""The double of NVIDIA's libraries: built, put where profilers look, and driven from Python.
+"""The doubles of NVIDIA's libraries: building, installing, and controlling them from Python.
 
-Tests make an environment for a program with `environment`; the program drives the `Double` in it,
-with `use_driver` before a profiler asks Triton what the device is.
+Tests create the environment of a program with `environment`. The program controls the `Double` in
+it, and calls `use_driver` before a profiler asks Triton for the device.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NAMES = ("libcupti.so", "libcuda.so.1")
 
 
 def library() -> Path | None:
-    """Path of the double: the environment's, else built here; none where there is no cargo."""
+    """Returns the path of the double: from the environment, else built; `None` without cargo."""
     return _built("marey-replay", "MAREY_REPLAY_LIB")
 
 
 def nvml_library() -> Path | None:
-    """Path of the double of NVML, found in the same way."""
+    """Returns the path of the NVML double, found in the same way."""
     return _built("marey-replay-nvml", "MAREY_REPLAY_NVML_LIB")
 
 
@@ -55,7 +55,7 @@ def _built(package: str, variable: str) -> Path | None:
 
 
 def environment(folder: Path, script: str = "") -> dict[str, str]:
-    """Variables of a program that shall find the double, with this script in force."""
+    """Returns the variables of a program that loads the double with this script."""
     path = library()
     if path is None:
         import pytest
@@ -77,7 +77,7 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
 
 
 class Stats(ctypes.Structure):
-    """What the double has counted since its script was loaded."""
+    """The double's counters since its script was loaded."""
 
     callbacks: int
     written: int
@@ -114,7 +114,7 @@ class Double:
         self._lib.replay_calls.restype = ctypes.c_uint64
 
     def load(self, script: str) -> None:
-        """Puts a script in force."""
+        """Loads a script."""
         text = script.encode()
         if self._lib.replay_load(text, len(text)) != 0:
             raise ValueError(self._lib.replay_error().decode())
@@ -124,12 +124,12 @@ class Double:
         self._lib.replay_run()
 
     def play(self, part: str) -> None:
-        """Plays one part of it."""
+        """Plays one part of the script."""
         if self._lib.replay_play(part.encode()) != 0:
             raise KeyError(part)
 
     def name(self, kernel: str) -> int:
-        """Address of a name that stays."""
+        """Returns the permanent address of a kernel name."""
         return int(self._lib.replay_name(kernel.encode()))
 
     def launch(self, kernel: str, nanos: int, *, stream: int = 7, times: int = 1) -> None:
@@ -145,12 +145,12 @@ class Double:
         return stats
 
     def calls(self, function: str) -> int:
-        """How often a function of libcupti or libcuda was called."""
+        """Returns how often a function of libcupti or libcuda was called."""
         return int(self._lib.replay_calls(function.encode()))
 
 
 class _Driver:
-    """What profilers ask Triton's driver for."""
+    """The part of Triton's driver that profilers use."""
 
     def __init__(self, arch: int) -> None:
         self._arch = arch
@@ -168,7 +168,7 @@ class _Driver:
 
 
 def use_driver(arch: int = 90) -> None:
-    """Makes Triton believe that a device is there, without its own driver's compiled half."""
+    """Makes Triton believe that a device exists, without the compiled part of its driver."""
     import triton
 
     triton.runtime.driver.set_active(_Driver(arch))

@@ -1,4 +1,4 @@
-"""What the tests of the rules share: what a rule finds in a run."""
+"""Helpers of the rule tests: the findings of a rule in a run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ COMMON = [
 
 
 def findings_of(run: marey.run.Run, rule: str, **thresholds: float) -> list[Row]:
-    """The findings of a rule with all that they rest on; what each must hold to is checked."""
+    """Returns the findings of a rule with their evidence, after checking their invariants."""
     findings = run.findings({f"{rule}.{name}": value for name, value in thresholds.items()})
     rows = [dict(zip(findings.columns, row, strict=True)) for row in findings]
     return [evidence(row) for row in rows if row["rule"] == rule]
 
 
 def evidence(finding: Row) -> Row:
-    """The row that a finding rests on, and the sentence that it makes of it."""
+    """Returns the evidence row of a finding, with its description."""
     row: Row = json.loads(finding["evidence"])
     assert list(row)[: len(COMMON)] == COMMON
     assert {name: row[name] for name in COMMON} == {name: finding[name] for name in COMMON}
@@ -43,12 +43,12 @@ def evidence(finding: Row) -> Row:
 
 
 def severities(run: marey.run.Run, rule: str, **thresholds: float) -> list[str]:
-    """How severe a rule finds what it finds."""
+    """Returns the severities of the findings of a rule."""
     return [row["severity"] for row in findings_of(run, rule, **thresholds)]
 
 
-def check_bare(folder: Path, rule: str) -> None:
-    """Without a device, without a host, without steps and without anything: nothing to say."""
+def check_no_findings_without_data(folder: Path, rule: str) -> None:
+    """Checks that a rule finds nothing without a device, host, steps or durations."""
     bare: dict[str, list[Event]] = {
         "host": [step(0, 0, 100), on_host("aten::add", 10, 50), launch(1, 20)],
         "device": [kernel(1, 0, 40), kernel(2, 40, 40), kernel(3, 60, 0)],

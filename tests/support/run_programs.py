@@ -1,4 +1,4 @@
-"""A program that makes a run, and what it did."""
+"""A program that records a run, and the expected values."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ COUNTS = {
 
 
 def record(**env: str) -> tuple[int, int]:
-    """Makes `train.marey` in the working directory; returns moments before and after it."""
+    """Records `train.marey` in the working directory; returns timestamps before and after."""
     before, after = map(int, run_well(PROGRAM, **env).split())
     return before, after
 
 
 def record_in(folder: Path) -> Path:
-    """Makes the run in a folder, and returns its path."""
+    """Records the run in a folder, and returns its path."""
     before = os.getcwd()
     os.chdir(folder)
     try:

@@ -1,4 +1,4 @@
-"""PyTorch programs under `marey run`: how the tests write them, run them and read their trees."""
+"""PyTorch programs under `marey run`: writing, running, and reading their trees."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Shape = dict[str, tuple[int, "Shape"]]
 
 
 class Outcome(NamedTuple):
-    """What a program printed, and its scopes: name to number of calls and scopes inside."""
+    """The output of a program, and its scopes: name to number of calls and inner scopes."""
 
     stdout: str
     stderr: str
@@ -84,7 +84,7 @@ def python(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_plain(source: str) -> str:
-    """Runs a source without a profiler, which must succeed; returns what it printed."""
+    """Runs a source without a profiler, which must succeed; returns its output."""
     done = python("-c", textwrap.dedent(source))
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -100,7 +100,7 @@ def shape(node: dict[str, Any]) -> Shape:
 
 
 def net_scopes(calls: int, *, prefix: str = "") -> Shape:
-    """What `calls` calls of a `Net` leave inside of its own scope."""
+    """Returns the scopes inside a `Net` after `calls` calls."""
     parts: Shape = {
         f"{prefix}parts.{index}": (calls, {f"{prefix}parts.{index}.inner": (calls, {})})
         for index in range(2)

@@ -1,7 +1,7 @@
-"""A driver for Triton that has no device: programs import it to launch real kernels without one.
+"""A Triton driver without a device: programs import it to launch real kernels.
 
 Kernels are compiled as for a GPU and launched through Triton's own code, up to the driver's
-launcher, which calls the hooks as the one in C does: none at the exit of a launch that fails.
+launcher, which calls the hooks like the C launcher: no exit hook for a launch that fails.
 """
 
 from __future__ import annotations

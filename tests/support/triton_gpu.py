@@ -1,4 +1,4 @@
-"""A GPU that is none: its work is done when a test says so, and it tells who waited for it."""
+"""A fake GPU: its work ends when a test says so, and it records who waited for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class FakeEvent:
-    """A mark in a stream of a `FakeGpu`."""
+    """An event in a stream of a `FakeGpu`."""
 
     def __init__(self, gpu: FakeGpu) -> None:
         self.gpu = gpu
@@ -39,7 +39,7 @@ class FakeEvent:
 
 
 class FakeGpu:
-    """What `marey.triton.gpu.Gpu` asks for."""
+    """An implementation of `marey.triton.gpu.Gpu`."""
 
     device_type = "CUDA"
 
@@ -69,7 +69,7 @@ class FakeGpu:
         return 3
 
     def advance(self) -> None:
-        """Does all work that it was given."""
+        """Completes all pending work."""
         for work in self.works:
             work()
         for event in self.ahead:
@@ -83,7 +83,7 @@ class FakeGpu:
 
 
 class FakeTensor:
-    """A tensor of a `FakeGpu`, or on the host without one. It holds 8 bytes a number."""
+    """A tensor on a `FakeGpu`, or on the host. A number has 8 bytes."""
 
     def __init__(self, values: Any, gpu: FakeGpu | None = None, kind: str = "cuda") -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""The Triton releases whose hooks marey knows, each as a folder to put on `PYTHONPATH`."""
+"""The Triton releases whose hooks marey supports, each as a folder for `PYTHONPATH`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def triton_path(request: pytest.FixtureRequest) -> str:
 
 
 def _install(folder: Path) -> None:
-    """Downloads the wheel and unpacks it, so that the folder is there only as a whole."""
+    """Downloads and unpacks the wheel, so that the folder is complete when it appears."""
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}."))
     try:
         wanted = ["--no-deps", "--target", str(unfinished), f"triton=={OLDEST}"]

@@ -1,6 +1,6 @@
-"""The files that both viewers are asked about, and what is asked of each.
+"""The input files of the viewer tests, and the arguments for each.
 
-The small ones stand in `tests/viewer`; the others are made here.
+Small files are in `tests/data/viewer`; the others are generated here.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ libproton = pytest.importorskip("triton._C.libproton").proton
 
 @dataclass(frozen=True)
 class Subject:
-    """A file and what is asked of it. Each metric is one value of `-m`.
+    """A file and its arguments. Each metric is one value of `-m`.
 
-    `shared` are metrics that `partner`, the file for diffs, has too. A `brief` one is left out of
-    what does not depend on the file.
+    `shared` are metrics that `partner`, the file for diffs, has too. A `brief` subject is skipped
+    in tests that do not depend on the file.
     """
 
     metrics: list[str]
@@ -157,7 +157,7 @@ SUBJECTS = {
 
 
 def make_files(folder: Path) -> None:
-    """Writes the files that are too long to keep, and files of the two recorders."""
+    """Writes the files that are too large for the repository, and files of both recorders."""
     write(folder / "deep", deep(120))
     for later in (False, True):
         write(folder / name("wide", later), wide(later))
@@ -202,7 +202,7 @@ def kernels(rng: random.Random, count: int) -> Iterator[Node]:
 
 
 def record_with_proton(path: Path, later: bool) -> None:
-    """The steps, on Proton's recorder without a GPU."""
+    """Records the steps with Proton, without a GPU."""
     session = libproton.start(str(path), "shadow", "tree", "instrumentation", "cuda")
     for step in range(2 + later):
         scopes = []
@@ -219,7 +219,7 @@ def record_with_proton(path: Path, later: bool) -> None:
 
 
 def record_with_marey(path: Path, later: bool) -> None:
-    """The steps, on our recorder."""
+    """Records the steps with marey."""
     session = marey.start(path)
     for step in range(2 + later):
         step_scope = marey.scope(f"step {step}", {"loss": 0.25 + later})

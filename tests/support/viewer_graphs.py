@@ -1,4 +1,4 @@
-"""What the tests of `marey.viewer` and of its graphs share."""
+"""Helpers of the tests of `marey.viewer` and its graphs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(name: str) -> Graph:
 
 
 def node(name: str, metrics: dict[str, Any], *children: Any) -> dict[str, Any]:
-    """A node as files have it."""
+    """Returns a node in the structure of a file."""
     return {"frame": {"name": name}, "metrics": metrics, "children": [*children]}
 
 
@@ -35,7 +35,7 @@ def graph_of(*roots: Any) -> Graph:
 
 
 def assert_same_columns(ours: Graph, theirs: Any, labels: list[str]) -> None:
-    """The same nodes in the same order, with the same numbers to the last bit."""
+    """Checks for the same nodes in the same order, with numbers equal to the last bit."""
     numpy = pytest.importorskip("numpy")
     frame = theirs.dataframe.sort_index()
     assert list(ours.dataframe["name"]) == list(frame["name"])

@@ -1,4 +1,4 @@
-"""Runs Proton's viewer and ours on the same arguments, and compares what they print."""
+"""Runs Proton's viewer and marey's on the same arguments, and compares their output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME_WIDTH = 105
 
 
 class Answer(NamedTuple):
-    """What a viewer said: `failure` is the peer's exception as `Type: text`, else empty."""
+    """The output of a viewer; `failure` is the peer's exception as `Type: text`, else empty."""
 
     stdout: str
     stderr: str = ""
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 def theirs(argv: Sequence[str]) -> Answer:
-    """Asks Proton's viewer."""
+    """Runs Proton's viewer."""
     stdout, stderr, failure = io.StringIO(), io.StringIO(), ""
     limit = sys.getrecursionlimit()
     with contextlib.ExitStack() as stack:
@@ -51,7 +51,7 @@ def theirs(argv: Sequence[str]) -> Answer:
 
 
 def theirs_as_reals(argv: Sequence[str]) -> Answer:
-    """Asks Proton's viewer and makes the first column real, for it cannot sort whole numbers."""
+    """Runs Proton's viewer with a float first column, because it cannot sort integers."""
     print_tree = viewer.print_tree
 
     def print_reals(frame: Any, metrics: list[str], *options: Any) -> None:
@@ -63,14 +63,14 @@ def theirs_as_reals(argv: Sequence[str]) -> Answer:
 
 
 def ours(argv: Sequence[str], capfd: pytest.CaptureFixture[str]) -> Answer:
-    """Asks `marey view`."""
+    """Runs `marey view`."""
     capfd.readouterr()
     exit_code = _engine.cli_main(["marey", "view", *argv])
     return Answer(*capfd.readouterr(), exit_code)
 
 
 def refuses(answer: Answer) -> bool:
-    """Whether a viewer said in one line why it shows nothing; hints may follow."""
+    """Whether a viewer failed with one line of error; hints may follow."""
     error, *notes = answer.stderr.splitlines() or [""]
     only_hints = all(note.startswith("hint: ") for note in notes)
     says_why = error.startswith("error: ") and only_hints
@@ -78,10 +78,10 @@ def refuses(answer: Answer) -> bool:
 
 
 def difference(shown: str, wanted: str) -> str:
-    """What separates the texts of two viewers; empty if they say the same.
+    """Returns the difference of two outputs; empty if they are equal.
 
-    They must be equal byte for byte, but for the list after `--print-sorted`. The peer sorts it
-    unstably, so rows of equal value have no order, and leaves out its first row, which it takes for
+    They must be equal byte for byte, except the list after `--print-sorted`. The peer sorts it
+    unstably, so rows of equal value have no order, and drops the first row, which it takes for
     ROOT.
     """
     shown_tree, shown_list = split(shown)
@@ -97,19 +97,19 @@ def compare(shown: list[str], wanted: list[str]) -> Iterator[str]:
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
-    """The lines around the list, with its heading, and the list's own."""
+    """Returns the lines around the list, with its heading, and the lines of the list."""
     lines = text.split("\n")
     heading, warning = first(lines, SORTED), first(lines, "Warning: ")
     return lines[: heading + 1] + lines[warning:], lines[heading + 1 : warning]
 
 
 def first(lines: list[str], start: str) -> int:
-    """Position of the first line that starts so, or the number of lines."""
+    """Returns the index of the first line with this prefix, or the number of lines."""
     return next((at for at, line in enumerate(lines) if line.startswith(start)), len(lines))
 
 
 def repaired(rows: list[str], complete: list[str]) -> list[str]:
-    """The peer's rows without ROOT, and with the row that it lost if that has the first value."""
+    """Returns the peer's rows without ROOT, and with the row that it dropped."""
     kept = [row for row in rows if row[:NAME_WIDTH].rstrip() not in ROOTS]
     if len(kept) == len(rows):
         return rows  # ROOT was the one that it left out
@@ -118,7 +118,7 @@ def repaired(rows: list[str], complete: list[str]) -> list[str]:
 
 
 def by_value(rows: list[str]) -> list[str]:
-    """Rows of equal value in the order of their names."""
+    """Sorts rows of equal value by name."""
     return [row for _, run in groupby(rows, key=value) for row in sorted(run)]
 
 

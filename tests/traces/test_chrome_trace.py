@@ -1,4 +1,4 @@
-"""The Chrome trace of a session: its schema, and what Proton writes for the same program."""
+"""The Chrome trace of a session: its schema, and a comparison with Proton's trace."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS = {"state", "module", "operator", "frame", "step"}
 
 
 def read(path: str | Path) -> Document:
-    """A trace, which must keep every rule of the format."""
+    """Reads a trace and checks all rules of the format."""
     document: Document = json.loads(Path(path).read_text(), parse_float=Decimal)
     check(document)
     return document
@@ -80,7 +80,7 @@ def check_event(event: Event) -> None:
 
 
 def check_lanes(document: Document) -> None:
-    """Every lane has one name and one place, and its complete events nest."""
+    """Checks that every lane has one name and position, and that its complete events nest."""
     lanes = {event["tid"] for event in document["traceEvents"] if event["ph"] != "M"}
     for kind in ("thread_name", "thread_sort_index"):
         named = [event["tid"] for event in document["traceEvents"] if event["name"] == kind]
@@ -107,7 +107,7 @@ def of_name(document: Document, name: str) -> Event:
 
 
 def traced(program: Callable[[], object], **options: Any) -> Document:
-    """What a program leaves that runs in a session of its own."""
+    """Runs a program in its own session and returns the trace."""
     session = marey.start("traced", data="trace", **options)
     program()
     marey.finalize(session)
@@ -361,7 +361,7 @@ def run_block(
     leave: Callable[[int, str], object],
     depth: int = 0,
 ) -> None:
-    """A random program of scopes and metrics."""
+    """Runs a random program of scopes and metrics."""
     for _ in range(rng.randrange(1, 5)):
         name = rng.choice(NAMES)
         number = enter(name)
@@ -374,7 +374,7 @@ def run_block(
 
 
 def told(document: Document) -> list[list[Event]]:
-    """What both profilers say in the same words, by thread and in order of the starts."""
+    """Returns the events that both profilers write, by thread, in order of start."""
     threads: dict[int, list[Event]] = {}
     for event in sorted(scopes(document), key=lambda event: (event["ts"], -event["dur"])):
         arguments = {key: event["args"].get(key) for key in ("call_stack", "metrics")}

@@ -1,4 +1,4 @@
-"""Trace sessions: what is in the file, however the program pauses, forks, ends or is killed."""
+"""Trace sessions: file content, pauses, forks, ends and kills."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ BUFFER = "MAREY_TRACE_BUFFER_BYTES"
 
 @pytest.fixture
 def spools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody collects the runs: what is in them is looked at as it was recorded."""
+    """Disables collection, because the tests read the spools."""
     monkeypatch.setenv("MAREY_COLLECT", "0")
 
 
 def events(path: str | Path) -> list[Event]:
-    """The scopes of a trace, by their starts."""
+    """Returns the scopes of a trace in order of start."""
     document = json.loads(Path(path).read_text())
     found = [event for event in document["traceEvents"] if event["ph"] == "X"]
     return sorted(found, key=lambda event: (event["ts"], -event["dur"]))
 
 
 def paths(path: str | Path) -> list[str]:
-    """The paths of the scopes of a trace, by their starts; names joined by slashes."""
+    """Returns the paths of the scopes of a trace in order of start; names joined by slashes."""
     return ["/".join(event["args"]["call_stack"][1:]) for event in events(path)]
 
 
@@ -56,7 +56,7 @@ def spools(profile: str) -> list[str]:
 
 
 def spool(profile: str) -> bytes:
-    """The only spool of a run."""
+    """Returns the only spool of a run."""
     [name] = spools(profile)
     return Path(f"{profile}.marey/spool", name).read_bytes()
 
@@ -527,7 +527,7 @@ def test_marey_run_writes_a_trace() -> None:
 
 
 def marey_run(*arguments: str) -> str:
-    """What `marey run` and its program say on stderr."""
+    """Returns the stderr of `marey run` and its program."""
     run = [sys.executable, "-m", "marey", "run", "-d", "trace"]
     done = subprocess.run([*run, *arguments], capture_output=True, text=True, check=True)
     return done.stderr

@@ -1,7 +1,7 @@
-"""Where Proton's viewer fails, or loses something, `marey view` gives the right answer.
+"""`marey view` is correct where Proton's viewer fails or loses data.
 
-Each row of the table says how the peer fails, and is checked against the peer too: a row that no
-longer holds for a later version of it fails.
+Each case states how the peer fails and is checked against the peer too, so that a case that no
+longer applies to a later version fails.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ METADATA = "__proton_launch_metadata"
 
 @dataclass(frozen=True)
 class Correction:
-    """A file and a question that the peer cannot answer, or answers wrongly.
+    """A file and arguments for which the peer fails or is wrong.
 
-    `peer` is how it fails, empty if it answers. `shown` is our answer: the text, a pattern that it
-    holds, or nothing if the question has no answer.
+    `peer` is its failure, empty if it does not fail. `shown` is our output: a string, a pattern, or
+    `None` if the arguments have no valid output.
     """
 
     argv: list[str]
@@ -42,7 +42,7 @@ class Correction:
 
 
 def kernels(key: str, values: dict[str, float], zero: bool = True) -> Node:
-    """A root with kernels by name, which have this metric; `zero` on ROOT makes it inclusive."""
+    """Makes a root with kernels that have this metric; `zero` on ROOT makes it inclusive."""
     return node("ROOT", {key: 0} if zero else {}, *(node(k, {key: v}) for k, v in values.items()))
 
 
@@ -52,7 +52,7 @@ def device(arch: str, family: str = "CUDA") -> dict[str, Any]:
 
 
 def on_device(**values: Any) -> Node:
-    """A root with one kernel of a microsecond on a device."""
+    """Makes a root with one kernel of a microsecond on a device."""
     common = {"time (ns)": 1000, "count": 1, "device_id": "0", "device_type": "CUDA"}
     return node("ROOT", {"time (ns)": 0, "count": 0}, node("k", common | values))
 
@@ -286,7 +286,7 @@ CORRECTIONS = {
 
 
 def write_both(correction: Correction) -> None:
-    """Writes the file, and one that has nothing in common with it."""
+    """Writes the file, and another one without common nodes."""
     Path("other.hatchet").write_text(json.dumps([kernels("b", {"x": 1}), {}]))
     # A deep tree is beyond `json` too.
     text = f"[{''.join(json_text(correction.root))}, {json.dumps(correction.devices)}]"
@@ -294,7 +294,7 @@ def write_both(correction: Correction) -> None:
 
 
 def json_text(root: Node) -> Iterator[str]:
-    """The JSON of a tree, in pieces, without recursion."""
+    """Yields the JSON of a tree in pieces, without recursion."""
     ahead: list[Node | str] = [root]
     while ahead:
         part = ahead.pop()

@@ -1,4 +1,4 @@
-"""`marey.graph.Graph`: what hatchet makes of the same files, and what is ours."""
+"""`marey.graph.Graph`: comparison with hatchet on the same files, and marey's additions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`marey view` prints what Proton's viewer prints: a matrix of files and options.
+"""`marey view` prints the same as Proton's viewer: a matrix of files and options.
 
-What the peer cannot answer, or answers wrongly, is in `test_corrections.py`.
+Cases in which the peer fails are in `test_corrections.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING_LEFT = "EmptyFilter: "
 
 
 class Asker:
-    """Makes argument lists for one subject."""
+    """Generates argument lists for one subject."""
 
     def __init__(self, subject: Subject, path: str, partner: str) -> None:
         self.subject, self.path, self.partner = subject, path, partner
@@ -39,7 +39,7 @@ class Asker:
         return [*options, self.path]
 
     def threshold(self, metrics: str, which: str) -> str:
-        """A value of the first metric that occurs, or lies between two that do."""
+        """Returns a value of the first metric, or one between two values."""
         frame, columns = viewer.parse(metrics.split(","), self.path)
         found = sorted(x for x in map(float, frame.dataframe[columns[0]]) if math.isfinite(x))
         middle = found[len(found) // 2]
@@ -111,7 +111,7 @@ def diffs(of: Asker) -> Iterator[Argv]:
 
 
 def spellings(of: Asker) -> Iterator[Argv]:
-    """The same option in each way that a command line can say it."""
+    """Returns an option in each spelling of the command line."""
     metric = of.subject.metrics[0]
     yield [of.path, "-m", metric]
     yield of.ask(f"-m{metric}", "-d2")
@@ -125,7 +125,7 @@ def spellings(of: Asker) -> Iterator[Argv]:
 
 
 def pairs(of: Asker) -> Iterator[Argv]:
-    """Few argument lists in which every two values of different options meet."""
+    """Returns few argument lists that contain every pair of values of different options."""
     subject = of.subject
     include, other, *_ = subject.includes
     options: list[list[tuple[str, str]]] = [
@@ -145,7 +145,7 @@ def pairs(of: Asker) -> Iterator[Argv]:
 
 
 def all_pairs(options: list[list[T]]) -> Iterator[list[T]]:
-    """Few rows with one value of each option; every two values of different options meet in one."""
+    """Returns few rows that contain every pair of values of different options."""
     rng = random.Random(1)
     cells = [[(at, value) for value in range(len(values))] for at, values in enumerate(options)]
     open_pairs = {
@@ -184,7 +184,7 @@ NOT_IN_BRIEF = {"depth", "format", "spelling", "pairs"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every file, in one place."""
+    """A folder with all files."""
     folder = tmp_path_factory.mktemp("viewer")
     for path in (DATA / "viewer").glob("*.hatchet"):
         shutil.copy(path, folder)
@@ -193,7 +193,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verdict(argv: Argv, capfd: pytest.CaptureFixture[str]) -> str:
-    """What is wrong with our answer; empty if nothing is."""
+    """Returns the error of our output; empty if it is correct."""
     wanted, shown = theirs(argv), ours(argv, capfd)
     if wanted.failure.startswith(NOTHING_LEFT):
         return "" if refuses(shown) else f"no refusal but {shown}"

@@ -1,4 +1,4 @@
-"""The notebook view: HTML that stands alone, is bounded, and shows names as text only."""
+"""The notebook view: self-contained, bounded HTML with escaped names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOLDEN = DATA / "viewer" / "notebook.html"
 
 
 class Page(HTMLParser):
-    """Collects the elements and the texts of a page, and that every element is closed."""
+    """Collects the elements and texts of a page, and checks that every element is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""The analysis examples of Proton's documentation, as they stand there.
+"""The analysis examples of Proton's documentation, unchanged.
 
-Where an example waits or asks for the time, the test gives it a clock; where it starts a GPU
-session, the test gives it a profile with GPU metrics.
+If an example waits or reads the time, the test provides a clock; if it starts a GPU session, the
+test provides a profile with GPU metrics.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ print(gf.dataframe)
 
 
 def run(example: str, **names: Any) -> dict[str, Any]:
-    """Runs an example and gives its names. It stands in for a module called `example`."""
+    """Runs an example as a module called `example`; returns its names."""
     namespace = {"__name__": "example", **names}
     exec(compile(example, "example.py", "exec", dont_inherit=True), namespace)
     return namespace
@@ -155,7 +155,7 @@ class RollingWindowProfiler:
 
 
 class Clock:
-    """Stands in for `datetime` and for `time`; waiting moves it."""
+    """A fake `datetime` and `time`; waiting advances it."""
 
     def __init__(self) -> None:
         self.moment = datetime(2026, 1, 2, 3, 4, 5)
@@ -171,7 +171,7 @@ class Clock:
 
 
 class Gpu:
-    """Stands in for sessions with `backend="cupti"`: each leaves the next of some profiles."""
+    """Fake sessions with `backend="cupti"`: each writes the next of some profiles."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, profiles: list[Path]) -> None:
         self.profiles = iter(profiles)
@@ -417,7 +417,7 @@ class ContinuousProfiler:
 
 
 class Deque(deque[Any]):
-    """The example slices its history, which a deque does not allow."""
+    """A deque that can be sliced, as the example does with its history."""
 
     def __getitem__(self, at: SupportsIndex | slice) -> Any:
         return [*self][at]
@@ -465,7 +465,7 @@ proton-viewer -m "StalledBranchResolving,StalledMemoryDependency" detailed.hatch
 
 
 def shell(commands: str) -> str:
-    """Runs commands in bash, with `marey-viewer` as `proton-viewer`; returns what they print."""
+    """Runs commands in bash, with `marey-viewer` as `proton-viewer`; returns their output."""
     viewer = Path("bin/proton-viewer")
     viewer.parent.mkdir()
     program = "from marey._cli import viewer; viewer()"

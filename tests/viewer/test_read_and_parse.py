@@ -1,4 +1,4 @@
-"""`marey.read`, `marey.parse` and `marey.viewer`: what Triton's viewer says of the same files."""
+"""`marey.read`, `marey.parse` and `marey.viewer`, compared with Triton's viewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peak rates: Triton's for the architectures that Triton knows, the vendors' for the others."""
+"""Peak rates: Triton's for the architectures that Triton knows, else the vendors'."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ARCHITECTURES = [(family, arch) for family, arch, _doc in _engine.architectures(
 
 @pytest.fixture(autouse=True)
 def _no_warnings() -> Iterator[None]:
-    """A known architecture warns of nothing."""
+    """Fails on warnings, because known architectures have none."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -130,7 +130,7 @@ def test_every_architecture_has_rates_and_a_source(family: str, arch: str) -> No
 
 
 def sources(family: str, arch: str) -> Iterator[str]:
-    """The doc of an architecture, and of those that it says it is like."""
+    """Returns the documentation of an architecture, and of those that it refers to."""
     docs = {name: doc for known, name, doc in _engine.architectures() if known == family}
     yield docs[arch]
     for like in re.findall(r"\bas (\w+)", docs[arch]):

@@ -1,4 +1,4 @@
-"""`marey view` on a terminal: bars and colours there, and nowhere else."""
+"""`marey view` on a terminal: bars and colours only there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VIEW = [sys.executable, "-m", "marey", "view", "-m", "time/ms"]
 
 
 def on_terminal(command: list[str], **environment: str) -> str:
-    """What a program writes to a terminal of its own."""
+    """Returns the output of a program in a pseudo-terminal."""
     ours, its = pty.openpty()
     variables = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment}
     if "NO_COLOR" not in environment:
@@ -33,7 +33,7 @@ def on_terminal(command: list[str], **environment: str) -> str:
 
 
 def read(terminal: int) -> bytes:
-    """What comes next; nothing at the end, which Linux says by an error."""
+    """Reads the next output; returns nothing at the end, which Linux reports as an error."""
     try:
         return os.read(terminal, 4096)
     except OSError:
@@ -62,7 +62,7 @@ def test_a_pipe_gets_no_bars_and_no_colours(layout: str) -> None:
 
 
 def test_reading_a_large_profile_shows_progress(tmp_path: Path) -> None:
-    """A pipe gives white space before the profile until the bar is there."""
+    """A pipe supplies white space before the profile until the progress bar appears."""
     fifo = tmp_path / "slow.hatchet"
     os.mkfifo(fifo)
     ours, its = pty.openpty()

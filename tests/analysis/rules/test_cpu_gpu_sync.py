@@ -16,17 +16,17 @@ from analyses import (
     run_from,
     step,
 )
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 
 def call(name: str, start: float, duration: float, correlation: int | None = None) -> Event:
-    """A call of the runtime."""
+    """Makes a call of the runtime."""
     args = {} if correlation is None else {"correlation": correlation}
     return on_host(name, start, duration, category="cuda_runtime", **args)
 
 
 def copy(correlation: int, start: float, duration: float, name: str) -> Event:
-    """A copy."""
+    """Makes a copy."""
     return on_gpu(name, start, duration, category="gpu_memcpy", correlation=correlation, bytes=4)
 
 
@@ -144,4 +144,4 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "cpu_gpu_sync")
+    check_no_findings_without_data(tmp_path, "cpu_gpu_sync")

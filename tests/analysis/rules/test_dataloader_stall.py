@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -98,4 +98,4 @@ def test_findings_of_recorded_traces(name: str) -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "dataloader_stall")
+    check_no_findings_without_data(tmp_path, "dataloader_stall")

@@ -1,4 +1,4 @@
-"""Communication that nothing hides."""
+"""The rule `exposed_communication`: communication that no computation hides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
 def exposed(share: float, *, steps: bool = True, device: int = 0) -> list[Event]:
-    """Two steps of 1000 us; in each, 200 us of hidden communication, and some that is not."""
+    """Makes two steps of 1000 us, each with 200 us of hidden and some exposed communication."""
     events = []
     for number, start in enumerate((0, 1000)):
         if steps:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 # From 100 to 620 µs the device waits: 292 µs for operators, 200 µs for memory, 28 µs for Python.
 IDLE: list[Event] = [
@@ -154,4 +154,4 @@ def test_all_idle_time_has_a_cause() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "gpu_idle")
+    check_no_findings_without_data(tmp_path, "gpu_idle")

@@ -16,11 +16,11 @@ from analyses import (
     run_from,
     step,
 )
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 
 def copy(number: int, start: float, duration: float, name: str, **more: int) -> Event:
-    """A copy of 1,000 bytes a microsecond."""
+    """Makes a copy at 1,000 bytes per microsecond."""
     size = int(1000 * duration)
     return on_gpu(
         name, start, duration, category="gpu_memcpy", correlation=number, bytes=size, **more
@@ -121,4 +121,4 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "host_device_copies")
+    check_no_findings_without_data(tmp_path, "host_device_copies")

@@ -1,4 +1,4 @@
-"""What takes much of the step by itself."""
+"""The rule `hot_operation`: operations that take a large share of the step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULE = "hot_operation"
 
 
 def trained(*events: Event) -> list[Event]:
-    """Two steps of 1000 us, and what else happens."""
+    """Makes two steps of 1000 us with the given events."""
     return [step(0, 0, 1000), step(1, 1000, 1000), *events]
 
 

@@ -1,4 +1,4 @@
-"""A rank that the others wait for, in recordings of the host alone."""
+"""The rule `late_rank`: a rank that the others wait for, from host spans alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from analyses import run_from
 from programs import run_well
 from rank_traces import collective_traces, host_traces
-from rules import check_bare, findings_of
+from rules import check_no_findings_without_data, findings_of
 
 RULE = "late_rank"
 
@@ -73,7 +73,7 @@ PROGRAM = """
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of all cases: one job, since four ranks take seconds to come up."""
+    """The runs of all cases, from one job, because four ranks take seconds to start."""
     pytest.importorskip("torch.distributed")
     folder = tmp_path_factory.mktemp("job")
     with pytest.MonkeyPatch.context() as patch:
@@ -146,4 +146,4 @@ def test_with_recorded_collectives_only_straggler_fires(tmp_path: Path) -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, RULE)
+    check_no_findings_without_data(tmp_path, RULE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from analyses import Event, kernel, launch, on_host, open_run, recorded_trace, run_from, step, write
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 
 def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) -> list[Event]:
@@ -57,7 +57,7 @@ def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
 
 
 def analyzed(trace: Path, form: str) -> str:
-    """What `marey analyze` writes."""
+    """Returns the output of `marey analyze`."""
     command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", form]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -130,4 +130,4 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "launch_bound")
+    check_no_findings_without_data(tmp_path, "launch_bound")

@@ -1,4 +1,4 @@
-"""The finding of kernels with low occupancy."""
+"""The rule `low_occupancy`: kernels that use few warps of a device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shaped(
 
 
 def faulty(**more: Any) -> list[Event]:
-    """Two steps of 1 ms; in each, `slow` takes 200 us with one block of 64 threads each of 108."""
+    """Makes two steps of 1 ms; `slow` takes 200 us of each, with 64 threads of 108 blocks."""
     return [
         step(1, 0, 1000),
         step(2, 1000, 1000),

@@ -1,4 +1,4 @@
-"""The finding of kernels that wait for the device's memory."""
+"""The rule `memory_bound`: kernels that wait for the memory of the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GEMM = "ampere_sgemm_128x64_nn"
 
 
 def faulty() -> list[Event]:
-    """Two steps of 1 ms; 150 us of elementwise kernels and 40 us of sums in each."""
+    """Makes two steps of 1 ms, each with 150 us of elementwise kernels and 40 us of sums."""
     return [
         step(1, 0, 1000),
         step(2, 1000, 1000),

@@ -1,4 +1,4 @@
-"""Memory that grows from step to step."""
+"""The rule `memory_leak`: memory that grows from step to step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MB = 1_000_000
 
 
 def grown(totals: list[int], **more: Any) -> list[Event]:
-    """A step for each of these, with what is allocated at its end."""
+    """Makes a step for each total, with that much allocated at its end."""
     events = []
     for number, total in enumerate(totals):
         events.append(step(number, 1000 * number, 1000))
@@ -28,7 +28,7 @@ def grown(totals: list[int], **more: Any) -> list[Event]:
 
 
 def slope(totals: Sequence[float], steps: Sequence[float] | None = None) -> float:
-    """The median of all slopes: the plain way."""
+    """Returns the median of all pairwise slopes, by brute force."""
     at = range(len(totals)) if steps is None else steps
     pairs = [
         (totals[right] - totals[left]) / (at[right] - at[left])

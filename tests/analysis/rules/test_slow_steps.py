@@ -1,4 +1,4 @@
-"""Steps that took longer than the others."""
+"""The rule `slow_steps`: steps that took longer than the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULE = "slow_steps"
 
 
 def steps(durations: Sequence[float]) -> list[Event]:
-    """Steps of which a tenth is an operator."""
+    """Makes steps with these durations; an operator takes a tenth of each."""
     events = []
     for number, took in enumerate(durations):
         start = 10_000 * number

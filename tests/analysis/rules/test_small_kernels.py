@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from analyses import Event, kernel, launch, open_run, recorded_trace, run_from, step
-from rules import check_bare, findings_of, severities
+from rules import check_no_findings_without_data, findings_of, severities
 
 
 def small(count: int, duration: float = 4, gap: float = 2) -> list[Event]:
-    """Kernels with gaps between them, all launched before, then a long one; 1 ms."""
+    """Makes kernels with gaps, all launched in advance, then a long kernel; 1 ms in total."""
     events = [step(0, 0, 1000)]
     for number in range(count):
         events += [
@@ -98,4 +98,4 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_bare(tmp_path, "small_kernels")
+    check_no_findings_without_data(tmp_path, "small_kernels")

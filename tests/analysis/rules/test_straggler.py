@@ -1,4 +1,4 @@
-"""A rank that others wait for."""
+"""The rule `straggler`: a rank that the others wait for in collectives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = "straggler"
 
 
 def job(folder: Path, *late: tuple[float, ...], **more: Any) -> Run:
-    """A run of them, in a folder of its own."""
+    """Makes the run of `collective_traces` in a new folder."""
     place = folder / str(len(list(folder.iterdir())))
     place.mkdir()
     return run_from(place, *collective_traces(*late, **more))

@@ -1,4 +1,4 @@
-"""The finding of products of matrices without tensor cores."""
+"""The rule `tensor_cores_missed`: matrix products without tensor cores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULE = "tensor_cores_missed"
 
 
 def faulty() -> list[Event]:
-    """Two steps of 1 ms, with 200 us of products and 50 us of convolutions in each."""
+    """Makes two steps of 1 ms, each with 200 us of products and 50 us of convolutions."""
     return [
         step(1, 0, 1000),
         step(2, 1000, 1000),
