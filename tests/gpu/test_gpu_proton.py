@@ -78,7 +78,7 @@ def proton_36(tmp_path_factory: pytest.TempPathFactory, triton_36: str) -> Path:
 
 
 def measured(node: Node) -> dict[str, Any]:
-    """Returns the metrics of a tree by name, without nodes that have neither metrics nor children."""
+    """Returns the metrics of a tree by name, without nodes that have no metrics and no children."""
     children: dict[str, Any] = {}
     for child in node["children"]:
         below = measured(child)
