@@ -17,12 +17,12 @@ import marey as proton
 import pytest
 from marey import _engine
 from marey.graph import Graph
+from paths import TESTS
 from programs import run_well
 from viewer_graphs import (
     NAMES,
     PAIRS,
     TIME,
-    VIEWER,
     assert_same_columns,
     graph_of,
     node,
@@ -351,7 +351,7 @@ def test_a_bad_file_is_named_with_place_and_reason(tmp_path: Path) -> None:
 
 
 def test_every_damaged_file_gives_one_error_line() -> None:
-    hostile = [*(VIEWER.parent / "hostile").glob("*.hatchet*")]
+    hostile = [*(TESTS / "hostile").glob("*.hatchet*")]
     assert len(hostile) > 50
     for file in hostile:
         with pytest.raises(marey.UnreadableProfile) as error:
