@@ -112,8 +112,8 @@ def _injection_conflict() -> str | None:
     if library is None or other in (None, os.path.abspath(library)):
         return None
     return (
-        f"{ENV_INJECTION} names another tool ({other}), so its start is not told:"
-        " start the session when CUDA is in use"
+        f"{ENV_INJECTION} names another tool ({other}), so marey is not notified of its start:"
+        " start the session after the first use of CUDA"
     )
 
 

@@ -185,8 +185,12 @@ def _output_path(
     if suffix[1:] in formats:
         return stem, suffix[1:]
     if any(suffix[1:] in others for others in _FORMATS.values()):
-        parser.error(f"{suffix} is no format of --data {data}, which writes .{formats[0]}")
+        parser.error(f"--data {data} cannot write {suffix}; its formats are {_suffixes(formats)}")
     return stem + suffix, formats[0]
+
+
+def _suffixes(formats: tuple[str, ...]) -> str:
+    return ", ".join(f".{name}" for name in formats)
 
 
 _FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "marey")}

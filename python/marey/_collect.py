@@ -68,7 +68,7 @@ def _collect_at_exit() -> None:
         if not succeeded:
             from . import _session
 
-            _session.say(f"{run} could not be collected: that is tried again when it is opened")
+            _session.say(f"{run} could not be collected; it will be when it is opened")
 
 
 def _has_spools(run: str) -> bool:

@@ -55,9 +55,9 @@ def _show(folder: str) -> None:
     if not any(
         name.endswith((".ptx", ".amdgcn")) for *_, names in os.walk(folder) for name in names
     ):
-        _session.say("the program compiled no Triton kernel: there are no memory spaces to show")
+        _session.say("the program compiled no Triton kernel, so there are no memory spaces to show")
     elif not _command.is_possible():
-        _session.say("there is no Python interpreter to show the memory spaces with")
+        _session.say("cannot show the memory spaces: sys.executable is not a Python interpreter")
     else:
         _session.say("memory spaces of the Triton kernels that the program compiled:")
         with contextlib.suppress(OSError, ValueError):

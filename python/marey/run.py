@@ -71,7 +71,7 @@ def open(
     if uncollected := run.uncollected_bytes():
         _warning.warn(
             f"{absolute}: {uncollected:,} bytes of spools are not collected:"
-            " nothing can be written there"
+            " the directory is not writable"
         )
     for warning in run.warnings():
         _warning.warn(warning)
@@ -185,7 +185,7 @@ class Run:
         """
         queries = dict(_engine.sections())
         if name not in queries:
-            raise ValueError(f"there is no section {name!r}: there are {', '.join(queries)}")
+            raise ValueError(f"no section {name!r}; the sections are {', '.join(queries)}")
         return self.sql(queries[name], max_rows=max_rows)
 
     def info(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class Run:
             ValueError: The format is unknown, or a time, step or rank is invalid.
         """
         if steps is not None and not (start is None and end is None):
-            raise ValueError("steps are a stretch of time, as start and end are: give one of both")
+            raise ValueError("steps and start/end both select a time window: pass only one of them")
         written, lacking = self._open().export(
             os.fsdecode(path),
             format,
@@ -309,7 +309,7 @@ class Result:
         if columns.count(name) == 1:
             return self._answer.column(columns.index(name))
         found = "several columns are" if name in columns else "no column is"
-        raise KeyError(f"{found} called {name!r}: there are {', '.join(columns)}")
+        raise KeyError(f"{found} called {name!r}; the columns are {', '.join(columns)}")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """All rows."""

@@ -227,7 +227,9 @@ def test_section_names_are_unique() -> None:
 
 
 def test_unknown_sections_are_rejected(empty: Run) -> None:
-    with pytest.raises(ValueError, match=r"no section 'kernel': there are steps, .*, stragglers"):
+    with pytest.raises(
+        ValueError, match=r"no section 'kernel'; the sections are steps, .*, stragglers"
+    ):
         empty.section("kernel")
 
 

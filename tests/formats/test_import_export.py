@@ -204,7 +204,7 @@ def test_exports_that_fail_are_errors(path: Path) -> None:
             run.export("x", format="xls")
         with pytest.raises(ValueError, match='"soon" is not a time'):
             run.export("x.svg", start="soon")
-        with pytest.raises(ValueError, match="give one of both"):
+        with pytest.raises(ValueError, match="pass only one of them"):
             run.export("x.svg", start=0, steps=1)
         with pytest.raises(marey.CannotExport, match="says no format"):
             run.export("x.txt")

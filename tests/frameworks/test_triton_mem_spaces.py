@@ -338,7 +338,7 @@ def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
     assert shown.stderr == plain.stderr + "".join(ours)
     assert (shown.returncode, shown.stdout) == (1, "")
     assert ours == [
-        "marey: the program compiled no Triton kernel: there are no memory spaces to show\n"
+        "marey: the program compiled no Triton kernel, so there are no memory spaces to show\n"
     ]
 
 

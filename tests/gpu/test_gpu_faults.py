@@ -255,8 +255,8 @@ def test_a_missing_injection_is_explained_at_the_end() -> None:
     )
     assert ended.exit_code == 0, ended.stderr
     why = (
-        "CUDA_INJECTION64_PATH names another tool (/nowhere/tool.so), so its start is not told: "
-        "start the session when CUDA is in use"
+        "CUDA_INJECTION64_PATH names another tool (/nowhere/tool.so), so marey is not "
+        "notified of its start: start the session after the first use of CUDA"
     )
     assert ended.stderr == f"marey: the GPU was not recorded: {why}\n"
     assert note() == f"the program had not used CUDA; {why}"

@@ -65,7 +65,7 @@ def test_a_result_has_rows_and_columns(run: Run) -> None:
 
 
 def test_an_unknown_column_is_a_key_error(run: Run) -> None:
-    with pytest.raises(KeyError, match="no column is called 'pth': there are path, count"):
+    with pytest.raises(KeyError, match="no column is called 'pth'; the columns are path, count"):
         run.sql(BY_PATH).column("pth")
 
 

@@ -21,7 +21,7 @@ def checks() -> list[Check]:
 
 def _nvtx() -> Check:
     if os.environ.get(ENV_NVTX, "1") in ("", "0"):
-        text = f"NVTX annotations are left alone: {ENV_NVTX} is 0"
+        text = f"NVTX annotations are ignored: {ENV_NVTX} is 0"
         return Check(SECTION, "nvtx", "missing", text, f"unset {ENV_NVTX}", _injection(None))
     return _injection_check(
         "nvtx",
@@ -36,7 +36,7 @@ def _cuda_injection() -> Check:
     return _injection_check(
         "cuda_injection",
         CUDA_INJECTION,
-        free="the driver tells marey when the program starts it",
+        free="the driver notifies marey when the program starts it",
         taken="the driver starts another tool with the program, which may hold CUPTI",
         mend=f"unset {CUDA_INJECTION}, or have marey start first: marey run --backend cupti",
     )
@@ -76,7 +76,7 @@ def _variable(name: str, value: str) -> Check:
         text = f"{text} turns marey off"
         return Check(SECTION, "variable", "missing", text, f"unset {name}", facts)
     if name not in _KNOWN:
-        text = f"{text} means nothing to marey"
+        text = f"{text} is not a variable of marey"
         return Check(SECTION, "variable", "missing", text, f"unset {name}", facts)
     return Check(SECTION, "variable", "ok", text, facts=facts)
 

@@ -141,7 +141,7 @@ def _subscriber(name: str, *fields: str) -> Check:
     if name == "unavailable":
         return unavailable("subscriber", list(fields), broken=("subscribe", "enable"))
     is_beside_others = fields == ("1",)
-    text = "CUPTI lets a tool in" + (", beside others" if is_beside_others else ", and one only")
+    text = "CUPTI accepts a tool" + (", beside others" if is_beside_others else ", and only one")
     facts = {"step": None, "code": None, "is_beside_others": is_beside_others}
     return Check(SECTION, "subscriber", "ok", text, facts=facts)
 

@@ -83,7 +83,7 @@ def nvml(probe: Probe) -> list[Check]:
     try:
         rows: Rows = probe.answer()
     except NoAnswer as error:
-        return [Check(SECTION, "nvml", "broken", f"NVML cannot be asked: {error}", "nvidia-smi")]
+        return [Check(SECTION, "nvml", "broken", f"NVML cannot be started: {error}", "nvidia-smi")]
     if [row[0] for row in rows] == ["nvml"]:
         mend = "give the container `--gpus all`, or look at `nvidia-smi`"
         return [Check(SECTION, "nvml", "missing", "NVML sees no device", mend, _library(rows[0]))]
@@ -96,7 +96,7 @@ def _nvml_check(row: list[str]) -> Check:
         return unavailable("nvml", fields, broken=("init",))
     if name == "silent":
         number, reason = fields
-        text = f"NVML cannot ask device {number}: {reason}"
+        text = f"NVML cannot read device {number}: {reason}"
         facts = {"number": int(number)}
         return Check(SECTION, "nvml_device", "broken", text, "nvidia-smi", facts)
     if name == "device":

@@ -50,12 +50,12 @@ def _gpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     facts = {"is_restricted": is_restricted, "has_sys_admin": has_capability}
     what = "counters inside NVIDIA's devices"
     if is_restricted is None:
-        text = f"{what}: no NVIDIA kernel module is loaded here that says who may read them"
+        text = f"{what}: no NVIDIA kernel module is loaded, so it is unknown who may read them"
         return Check(SECTION, "gpu_counters", "missing", text, facts=facts)
     if is_restricted and not has_capability:
-        text = f"{what} are for administrators; kernels are recorded without them"
+        text = f"{what} are restricted to administrators; kernels are recorded without them"
         return Check(SECTION, "gpu_counters", "missing", text, _GPU_COUNTERS_MEND, facts)
-    why = "CAP_SYS_ADMIN" if is_restricted else "the kernel module lets every user"
+    why = "CAP_SYS_ADMIN" if is_restricted else "the kernel module allows every user"
     return Check(SECTION, "gpu_counters", "ok", f"{what} may be read: {why}", facts=facts)
 
 
@@ -73,7 +73,7 @@ def _cpu_counters(root: Path, capabilities: frozenset[int]) -> Check:
     if level is None:
         return Check(SECTION, key, "missing", f"{what}: this kernel has none", facts=facts)
     if level > 2 and not has_capability:
-        text = f"{what} are for administrators: perf_event_paranoid is {level}"
+        text = f"{what} are restricted to administrators: perf_event_paranoid is {level}"
         mend = "sudo sysctl kernel.perf_event_paranoid=2; a container: --cap-add PERFMON"
         return Check(SECTION, key, "missing", text, mend, facts)
     text = f"{what} of own processes may be read: perf_event_paranoid is {level}"
@@ -86,14 +86,14 @@ def _ptrace(root: Path, capabilities: frozenset[int]) -> Check:
     facts = {"ptrace_scope": scope, "has_sys_ptrace": has_capability}
     what = "running processes"
     if scope is None or scope == 0:
-        text = f"{what} of this user may be looked into: nothing restricts ptrace"
+        text = f"{what} of this user can be inspected: ptrace is not restricted"
         return Check(SECTION, "ptrace", "ok", text, facts=facts)
     if has_capability and scope < 3:
-        text = f"{what} may be looked into: CAP_SYS_PTRACE"
+        text = f"{what} can be inspected: CAP_SYS_PTRACE"
         return Check(SECTION, "ptrace", "ok", text, facts=facts)
-    text = f"{what} cannot be looked into, but children can: ptrace_scope is {scope}"
+    text = f"{what} cannot be inspected, but children can: ptrace_scope is {scope}"
     if scope > 1:
-        text = f"{what} cannot be looked into: ptrace_scope is {scope}"
+        text = f"{what} cannot be inspected: ptrace_scope is {scope}"
     # Level 3 cannot be lowered before a reboot.
     mend = "sudo sysctl kernel.yama.ptrace_scope=0" + (" after a reboot" if scope == 3 else "")
     mend += "; a container: --cap-add SYS_PTRACE" if scope < 3 else ""

@@ -25,7 +25,7 @@ def package() -> Check:
     library = _native.library_path()
     facts = {"version": marey.__version__, "library": library}
     if library is None:
-        text = f"marey {marey.__version__} does not know where its libmarey.so is"
+        text = f"marey {marey.__version__} cannot find its libmarey.so"
         return Check(SECTION, "marey", "broken", text, "pip install --force-reinstall marey", facts)
     return Check(SECTION, "marey", "ok", f"marey {marey.__version__}, {library}", facts=facts)
 
@@ -38,7 +38,7 @@ def interpreter() -> Check:
     notes = [
         "without a GIL" if is_free_threaded else "",
         "" if is_known else "which marey is not tested with",
-        "" if are_frames_fast else "whose frames are read by the slower, documented way",
+        "" if are_frames_fast else "whose frames are read by the slower, documented API",
     ]
     name = f"{platform.python_implementation()} {platform.python_version()}"
     facts = {
