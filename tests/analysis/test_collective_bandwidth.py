@@ -80,7 +80,7 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
         collective("allreduce", 20, 1, 500, 500, number=3),
         # Takes no time: no bandwidth.
         collective("allreduce", 30, 0, 300, 300, number=4),
-        # Moves nothing, or nobody knows how much.
+        # Moves no bytes, or an unknown number.
         collective("barrier", 40, 5, 1, 1, number=5),
         collective("allreduce", 50, 5, 7, 7, dtype="Mystery", number=6),
         # Alone in its group: nothing to move.
@@ -109,7 +109,7 @@ def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
 def test_recorded_collectives_match_known_bandwidths() -> None:
     found = view(open_run(recorded_trace("a100-nccl")), "collective_bandwidth")
     assert {row["name"] for row in found} == {"allreduce", "broadcast"}
-    # Two ranks: what goes over the bus is the message itself.
+    # With two ranks the bus transfers exactly the message.
     assert all(row["bus_factor"] == 1 for row in found)
     row = max(found, key=lambda row: int(row["bytes"]))
     assert (row["bytes"], row["count"], row["total_nanos"]) == (31_502_336, 3, 11_081_355)

@@ -90,7 +90,7 @@ def labeled(path: Path, label: str) -> Any:
     with contextlib.redirect_stdout(None):
         trace = traces.Trace(trace_files={0: str(path)}, trace_dir=str(path.parent))
         found = diff.LabeledTrace(label, trace)
-    # HTA counts annotations of a device to the host if they do not say on which stream they are.
+    # HTA attributes annotations of a device to the host if they have no stream.
     symbols = trace.symbol_table.get_sym_table()
     events = trace.traces[0]
     is_else = events["cat"].map(lambda category: symbols[category] != "gpu_user_annotation")
@@ -172,7 +172,7 @@ def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
             on_host("aten::mm", 160, 10),
             on_host("between", 200, 10),  # between two steps: a step takes it
             step(2, 220, 80),
-            on_host("aten::mm", 299, 10, tid=200),  # another thread; it goes on after the last step
+            on_host("aten::mm", 299, 10, tid=200),  # another thread; it ends after the last step
             on_host("late", 300, 10, tid=200),  # begins after the last step
         ],
     )

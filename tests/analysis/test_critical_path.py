@@ -400,7 +400,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
         (110, 200, COMPUTE, "k5"),
         *last,
     ]
-    # With nothing else on the device, nothing says why it was late.
+    # With no other activity on the device, the reason for the delay is unknown.
     alone = [*events[:7], *events[8:]]
     assert walked(run_from(tmp_path, alone)) == [
         (0, 10, CPU, "step"),
@@ -480,7 +480,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
         on_host(engine, 65, 15, tid=101),
         on_host("aten::mul", 70, 5, tid=101),
         on_host("update", 90, 5),
-        # A thread that nobody is known to wait for.
+        # A thread for which no other thread waits.
         on_host("watch", 0, 100, tid=102),
     ]
     run = run_from(tmp_path, events)
@@ -575,7 +575,7 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     ]
     run = run_from(tmp_path, events)
     assert walked(run) == [
-        # The main thread has not begun, and nothing says who waited for the other.
+        # The main thread has not begun, and it is unknown which thread waited.
         (5, 10, CPU, None),
         (10, 20, CPU, "main"),
         (20, 30, LAUNCH, "k1"),

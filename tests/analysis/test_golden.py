@@ -18,7 +18,7 @@ from paths import TESTS
 
 FOLDER = TESTS / "golden"
 FILES = sorted(FOLDER.glob("*.golden"))
-# Views that say something of a trace, rather than show what is in it.
+# The first view of the analyses; earlier ones only show recorded data.
 FIRST = "step_summary"
 
 

@@ -78,7 +78,7 @@ def test_kernels_match_hta(name: str) -> None:
         for column, key in {"total": "sum", "min": "min", "max": "max", "mean": "mean"}.items():
             nanos = 1000 * row_of_hta[f"{key} (us)"]
             assert row[f"{column}_nanos"] == pytest.approx(nanos, rel=1e-9), (column, row)
-        # HTA says 0 for what ran once; the spread of one number is not 0 but unknown.
+        # HTA has 0 for a kernel that ran once; the deviation of one number is unknown, not 0.
         if row["count"] == 1:
             assert row["stddev_nanos"] is None
             assert row_of_hta["stddev"] == 0
@@ -149,7 +149,7 @@ def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
         # HTA 0.5.0 takes whatever has Sync or Memcpy in its name for type OTHER, and leaves it out;
         # it ran, and computed.
         "void SyncFreeBatchNorm<float>": "compute",
-        # A kernel of the program's own: a fill is what the device says is one.
+        # A kernel of the program; a fill is an activity of that kind.
         "void Memset32Bit(float*)": "compute",
     }
     run = run_from(tmp_path, [on_gpu(name, 10 * at, 1) for at, name in enumerate(classes)])
@@ -252,7 +252,7 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
     run = run_from(
         tmp_path,
         [
-            # HTA makes 1 us of a duration of 0, and with it a bandwidth that nobody measured.
+            # HTA replaces a duration of 0 by 1 us, which gives a bandwidth that was not measured.
             copy(0, 0, 500),
             copy(10, 10, 1000),
             copy(30, 70, None),  # its time is busy, but not time for the bytes that are known
@@ -288,14 +288,14 @@ def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 def test_runs_without_copies_have_no_copy_rows() -> None:
     assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_copies") == []
-    # ROCm 6.2 says no bytes.
+    # ROCm 6.2 reports no bytes.
     (row,) = rows(open_run(recorded_trace("mi250-rocm")), "gpu_copies")
     assert (row["count"], row["bytes"], row["bytes_per_second"]) == (2, None, None)
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "mi250-rocm"])
 def test_annotations_match_hta(name: str) -> None:
-    # Exact but for HTA's sums of floats of microseconds.
+    # Equal up to HTA's sums of microseconds as floats.
     theirs = hta(recorded_trace(name)).get_gpu_user_annotation_breakdown(
         visualize=False, num_kernels=1_000_000
     )

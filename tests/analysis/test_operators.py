@@ -30,7 +30,7 @@ VIEW = "operator_kernels"
 def test_operators_match_htas_call_graph() -> None:
     # What HTA gives each entered operator (num_kernels, kernel_dur_sum: what it and all inside it
     # launched), added up by name. An operator inside one of its own name counts twice in both.
-    # Exact but for float sums.
+    # Equal up to float sums.
     graphs = pytest.importorskip("hta.common.trace_call_graph")
     trace = hta(recorded_trace("a100-nccl")).t
     graphs.CallGraph(trace, ranks=[0])

@@ -478,7 +478,7 @@ def test_empty_runs_can_be_compared(pair: tuple[Run, Run], empty: Run) -> None:
         ("kernel_launches>+0", "pass", 0, 0),
         # 100 * 50 / 1250.9
         ("gpu_busy.percent<4", "regression", 3.997122, 4),
-        # Of the mean it is not sure on which side it lies.
+        # The interval of the mean contains the threshold.
         ("step_time.mean>1.2508ms", "inconclusive", 1_250_900, 1_250_800),
         # Of 10 steps none is the 99th of 100; no model is known.
         ("step_time.p99>+3%", "inconclusive", None, 3),

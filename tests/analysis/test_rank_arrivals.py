@@ -36,7 +36,7 @@ def test_a_rank_arrives_when_it_leaves_the_last_span_inside(tmp_path: Path) -> N
 
 
 def test_spans_that_end_at_different_times_are_no_wait(tmp_path: Path) -> None:
-    # Each rank goes its own way: the late one ends late, too.
+    # The ranks do not wait: the late one also ends late.
     traces: list[list[Event]] = [[], []]
     for events, late in zip(traces, (0, 3000), strict=True):
         for number in range(3):

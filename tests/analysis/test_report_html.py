@@ -19,7 +19,7 @@ from browser import Browser, Page, Unavailable
 
 Report = dict[str, Any]
 
-# What stands where there is no value: a dash.
+# A missing value is shown as a dash.
 NONE = "\u2013"
 
 NASTY = (

@@ -195,7 +195,7 @@ def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
         # Before and after the steps, in a place that there is in them, too.
         *multiplied(4, 40_000, 10_000, 4096, 4096, 4096, HALF, thread=200),
         *multiplied(7, -15_000, 10_000, 4096, 4096, 4096, HALF, thread=200),
-        # Nobody knows its shapes; and communication computes nothing.
+        # An operator of unknown shapes, and communication, which has no FLOP.
         on_host("my::op", 12_000, 9),
         launch(5, 12_001),
         kernel(5, 13_000, 4_000),
@@ -238,5 +238,5 @@ def test_without_shapes_steps_or_devices_there_are_no_rows(tmp_path: Path) -> No
     # No devices.
     assert view(open_run(recorded_trace("cpu-only-gloo")), "mfu") == []
     assert view(open_run(recorded_trace("cpu-only-gloo")), "roofline") == []
-    # No host: whatever launched it is unknown.
+    # Without a host the launch is unknown.
     assert view(run_from(tmp_path, [on_gpu("k", 0, 10)]), "roofline") == []

@@ -92,7 +92,7 @@ def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
 
 
 def test_runs_without_allocator_events_have_no_rows(tmp_path: Path) -> None:
-    # No steps; no events; none before the first step ends; none that says what is allocated in all.
+    # No steps; no events; no event before the first step ends; no event with a total.
     assert viewed(run_from(tmp_path, [on_host("op", 0, 1), allocated(5, 10)]), VIEW) == []
     assert viewed(run_from(tmp_path, [step(0, 0, 10)]), VIEW) == []
     assert viewed(run_from(tmp_path, [step(0, 0, 10), allocated(10, 5)]), VIEW) == []

@@ -182,7 +182,7 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
         *[
             [
                 on_host("op", 0, 1),
-                collective(1, 100, 200, size=2),  # both at once: nobody is late
+                collective(1, 100, 200, size=2),  # both at the same time, so none is late
                 # The same number in another group, and of another kind: others.
                 collective(1, 300 + late, 400, size=2, group="tp"),
                 collective(1, 500 + late, 600, size=2, kind="broadcast"),

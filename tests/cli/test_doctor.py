@@ -36,7 +36,7 @@ names = ("kernel_load_end_hook", "launch_enter_hook", "launch_exit_hook")
 knobs = types.SimpleNamespace(runtime=types.SimpleNamespace(**dict.fromkeys(names, chain)))
 """
 
-# A Python that has nothing but marey and what lies in the folder `packages`.
+# A Python with only marey and the packages in the folder `packages`.
 PROGRAM = """\
 import sys
 sys.path[:] = sys.argv.pop(1).split(":")

@@ -99,7 +99,7 @@ def profiles(directory: str = ".") -> list[str]:
     return sorted(path.name for path in Path(directory).glob("*.hatchet*"))
 
 
-# The program cannot tell
+# The program behaves as under plain Python
 
 SCRIPTS = {
     "main module": """

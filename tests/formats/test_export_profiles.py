@@ -194,7 +194,7 @@ def test_a_recorded_run_becomes_a_profile_of_times(tmp_path: Path) -> None:
         "/".join(lines[0][0] for _, _, _, lines in reversed(stack)): values[1]
         for stack, values, _ in stacks(profile)
     }
-    # The view `flame` says the same.
+    # The view `flame` has the same values.
     assert times["batch/attention/step/Linear"] == 578_840
     assert times["batch/step/backward"] == 702_223
 

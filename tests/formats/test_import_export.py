@@ -251,7 +251,7 @@ def test_a_terminal_shows_the_progress_of_an_import() -> None:
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its)
     os.close(its)
     with open("trace.json", "w", encoding="utf-8") as file:
-        # It waits for the rest, however long that takes, and says so.
+        # The import waits for the rest of the file, and shows progress.
         file.write(json.dumps(EVENTS)[:-1])
         file.flush()
         shown = b""

@@ -49,7 +49,7 @@ def run(triton_path: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
             KERNELS + textwrap.dedent(source),
             PYTHONPATH=path,
             TRITON_CACHE_DIR=str(cache),
-            TRITON_DEFAULT_FP_FUSION="1",  # 3.9 warns where it is not said
+            TRITON_DEFAULT_FP_FUSION="1",  # 3.9 warns if it is not set
         )
 
     return run

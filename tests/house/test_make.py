@@ -51,6 +51,6 @@ def test_building_the_wheel_shows_progress(
         shown += build.stdout
     assert any(line.startswith("compiling marey") for line in shown)
     assert sum("Compiling first" in line for line in shown) == 1 + (ending != "0")
-    # The rest of the output is for those who look for a fault.
+    # The full output is only shown after a failure.
     assert any("Preparing metadata" in line for line in shown) == (ending != "0")
     assert build.returncode == exit_code

@@ -14,7 +14,7 @@ from marey import _native
 def test_the_stub_matches_the_module(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
-    allowed.write_text("marey._native.__all__\n")  # made by PyO3, and used by nobody
+    allowed.write_text("marey._native.__all__\n")  # made by PyO3, and not used
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "marey._native", "--allowlist", str(allowed)],
         capture_output=True,

@@ -67,7 +67,7 @@ class Prompt:
             while os.read(self._ours, 4096):
                 pass
         except OSError:
-            pass  # Linux says by an error that the other side is closed
+            pass  # on Linux a closed other side is an error
         os.close(self._ours)
         return self.program.wait(PATIENCE_SECS)
 

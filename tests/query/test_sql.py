@@ -193,7 +193,7 @@ def test_a_run_shows_its_tables(run: Run, path: Path) -> None:
     assert ["spans", str(SPANS)] in [row[:2] for row in page.rows]
 
 
-# What a run says of itself
+# Metadata of a run
 
 
 def test_tables_and_columns_are_described(run: Run) -> None:
@@ -239,7 +239,7 @@ def test_a_pack_has_the_results_of_its_folder(run: Run, path: Path, tmp_path: Pa
             assert packed.sql(query).rows() == run.sql(query).rows()
 
 
-# What goes wrong
+# Errors
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ TABLE = ROOT / "crates" / "marey-record" / "src" / "table.rs"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 
-# What a session of Python's says on a machine without a GPU.
+# The note that a Python session prints on a machine without a GPU.
 NOTICES = ["marey: no GPU was found; the profile holds the host side only"]
 
 
@@ -158,7 +158,7 @@ def test_a_c_program_is_recorded(language: Language, library: str) -> None:
     child = re.fullmatch(r"child (\d+)\n", out)
     assert child is not None
     forked = Profile(f"first.{child[1]}.hatchet")
-    # `outer` is the parent's: the child only stands below it.
+    # `outer` belongs to the parent; the child is only below it.
     assert forked.counts() == {("outer",): 0, ("outer", "in the child"): 1}
     assert forked.about["process"]["pid"] == int(child[1])
 
@@ -196,7 +196,7 @@ def test_an_unwritable_file_is_an_error(library: str) -> None:
     done = subprocess.run([program], capture_output=True, text=True, env=env, timeout=120)
     error = f"cannot create {Path('blocked').absolute()}: "
     assert done.returncode == 0
-    # From the call, and at the end for the session that nobody finalized.
+    # From the call, and at the end for the session that was not finalized.
     assert done.stdout.startswith(f"4 4 {error}")
     assert done.stderr.startswith(f"marey: error: {error}")
     assert [path.name for path in Path().glob("*.hatchet")] == ["written.hatchet"]

@@ -45,7 +45,7 @@ def test_after_a_fork_each_process_has_its_own_events() -> None:
     expected = {"before": 1, "open": 1, "open/before": 1, "open/parent": 1, "after": 1}
     assert counts(tree("x.hatchet")) == expected
     (child,) = children()
-    # It stands below the open scope, which its parent counts.
+    # The child is below the open scope, which its parent counts.
     assert counts(child) == {"open": 0, "open/child": 1, "after": 1}
     assert child["marey"]["process"]["complete"] is True
     assert not any(child["marey"]["losses"].values())

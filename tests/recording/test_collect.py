@@ -117,7 +117,7 @@ def test_open_spans_are_marked() -> None:
     assert rows("SELECT path, is_open FROM spans ORDER BY path") == expected
 
 
-# Who collects, and when
+# Which process collects, and when
 
 
 def test_spools_may_be_kept() -> None:
@@ -216,7 +216,7 @@ def is_waiting(pid: int) -> bool:
 
 
 def test_ctrl_c_defers_the_rest_of_the_collection() -> None:
-    # In place of the interpreter: a collector that hangs once it has said that it runs.
+    # In place of the interpreter: a collector that reports its start and then hangs.
     hanging = write_program("#!/bin/sh\nexec 3>$PIPE\nexec sleep 1000\n", "python-that-hangs")
     hanging.chmod(0o755)
     os.mkfifo("pipe")
@@ -256,7 +256,7 @@ def test_the_spool_of_a_killed_program_is_collected_later() -> None:
     with Live(source) as program:
         assert program.read_line() == "ready"
         deadline = time.monotonic() + DEADLINE_SECS
-        while rows(SPANS) != [("a", 1000)]:  # a run that goes on may be opened, too
+        while rows(SPANS) != [("a", 1000)]:  # a run that is still recorded can be opened, too
             assert time.monotonic() < deadline
         assert one("SELECT is_complete FROM processes") == (False,)
         program.process.kill()

@@ -345,7 +345,7 @@ def test_scopes_nest_five_thousand_deep() -> None:
         recurse(4999)
         """
     run_well(source)
-    # Deeper than Python's own reader goes.
+    # Deeper than Python's JSON parser supports.
     text = Path("x.hatchet").read_text()
     assert text.count('"name": "deep"') == text.count('"wall_count": 1,') == 5000
     assert text.count("{") == text.count("}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from programs import run_well
 
-# Enters each path as often as `COUNTS` says; the metrics are sums over `STEPS` steps.
+# Enters each path as often as in `COUNTS`; the metrics are sums over `STEPS` steps.
 PROGRAM = """
     import marey, threading, time
     print(time.time_ns())

@@ -93,7 +93,7 @@ SUBJECTS = {
         includes=["data", "e(poch|val)", "save|model"],
         excludes=["data", "eval", "batch"],
     ),
-    # Frames of launch metadata, and nodes that say nothing.
+    # Frames of launch metadata, and nodes without data.
     "metadata": Subject(
         metrics=["time", "tokens", "time/%,count"],
         shared=["time", "avg_time/ns"],

@@ -32,7 +32,7 @@ def test_arithmetic_matches_hatchet(operator: str, left: str, right: str, triton
     theirs = getattr(triton.read(path(left))[0], operator)(triton.read(path(right))[0])
     assert_same_columns(ours, theirs, theirs.show_metric_columns())
     assert ours.tree(TIME) == theirs.tree(TIME, render_header=False)
-    # What a filter leaves of the result is added up anew.
+    # The sums of the filtered result are computed again.
     kept = ours.filter(lambda row: "gemm" not in row["name"])
     wanted = theirs.filter(lambda row: "gemm" not in row["name"], num_procs=1)
     assert_same_columns(kept, wanted, [TIME, "time (ns)", "count (inc)"])
@@ -110,7 +110,7 @@ def test_filter_and_squash_match_hatchet(at: int, triton: Any) -> None:
         triton.read(path("kernels"))[0].filter(PREDICATES[at], squash=False, num_procs=1).dataframe
     )
     assert_same_columns(rows_only.squash(), theirs, labels)
-    # As does who drops rows.
+    # Dropping rows has the same effect.
     whole = read("kernels")
     whole.dataframe = whole.dataframe[[bool(PREDICATES[at](row)) for row in whole]]
     assert_same_columns(whole.squash(), theirs, labels)
@@ -156,7 +156,7 @@ def test_changes_of_the_frame_take_effect() -> None:
     assert graph.tree(["share", "note"]).startswith("1.000 first ROOT\n")
     assert graph.filter(include="ahead").dataframe["name"].tolist()[2] == "ahead"
     assert graph.filter(lambda row: row["note"] == "first").tree("share") == "1.000 ROOT\n"
-    # Sums stand until they are made anew.
+    # Sums keep their values until they are computed again.
     before = graph.column(TIME)[0]
     assert graph.filter(exclude="warm").column(TIME)[0] == before - 45_678 + 1_000_000 - 12_019
     assert frame[TIME].iloc[0] == before

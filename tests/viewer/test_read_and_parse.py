@@ -330,7 +330,7 @@ def test_subtracting_a_profile_matches_triton(triton: Any) -> None:
         assert graphs[1].tree(labels) == graphs[0].tree(labels, render_header=False)
 
 
-# What goes wrong says so.
+# Errors.
 
 
 def test_a_bad_file_is_named_with_place_and_reason(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_only_the_frame_needs_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_stub_matches_the_module(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
-    allowed.write_text("marey._engine.__all__\n")  # made by PyO3, and used by nobody
+    allowed.write_text("marey._engine.__all__\n")  # made by PyO3, and not used
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "marey._engine", "--allowlist", str(allowed)],
         capture_output=True,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-# Isolated from the program's directory, but with the same packages. Output of libraries goes to
+# Isolated from the program's directory, but with the same packages. Libraries print to
 # stderr, and `os._exit` skips their exit handlers.
 _PROGRAM = """\
 import json, os, resource, sys

@@ -108,7 +108,7 @@ def test_findings_of_recorded_traces() -> None:
     (row,) = findings_of(run, "host_device_copies", min_percent=0.1)
     assert (row["copied_bytes"], row["pageable_percent"]) == (244_403_360, 100)
     assert row["impact_nanos"] == row["copy_nanos"] == 55_503_000
-    # ROCm says neither how many bytes nor of what memory.
+    # ROCm reports neither the bytes nor the kind of memory.
     (row,) = findings_of(
         open_run(recorded_trace("mi250-rocm")), "host_device_copies", min_percent=0.1
     )

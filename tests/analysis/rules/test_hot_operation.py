@@ -44,7 +44,7 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
         on_gpu("gemm", 200, 200, stream=8),
         on_gpu("norm", 500, 100),
         on_gpu("tail", 1700, 900),
-        # No kernels that compute: other rules say what is to be said of them.
+        # Kernels that do not compute are covered by other rules.
         on_gpu("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 600, 1000),
         on_gpu("Memcpy HtoD (Pageable -> Device)", 600, 1000, category="gpu_memcpy"),
     )

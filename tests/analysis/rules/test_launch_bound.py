@@ -125,7 +125,7 @@ def test_findings_of_recorded_traces() -> None:
     # A model so small that nothing keeps the device busy.
     (row,) = findings_of(open_run(recorded_trace("mi250-rocm")), "launch_bound")
     assert row["severity"] == "high"
-    # Idle as well, but for memory: launching is not the half of it.
+    # Also idle, but because of memory: launches are less than half of it.
     assert findings_of(open_run(recorded_trace("critical-path-alexnet")), "launch_bound") == []
 
 

@@ -106,7 +106,7 @@ def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
 
 
 def test_findings_of_recorded_traces() -> None:
-    # ResNet-like, in float32: what stands between its convolutions.
+    # ResNet-like, in float32: the kernels between its convolutions.
     rows = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
     assert [row["subject"] for row in rows] == [
         "normalization kernels",

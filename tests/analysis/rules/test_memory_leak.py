@@ -49,7 +49,7 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     assert row["growth_bytes"] == 108 * MB
     assert row["last_bytes"] == 1108 * MB
     assert row["step_count"] == 10
-    assert row["steps_left"] is None  # nobody says how much memory there is
+    assert row["steps_left"] is None  # the total memory is unknown
 
 
 def test_the_slope_matches_a_brute_force_estimate(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     assert len(findings_of(run, RULE, min_slope_bytes=19 * MB)) == 1
     assert findings_of(run, RULE, min_growth_bytes=181 * MB) == []
     assert len(findings_of(run, RULE, min_growth_bytes=180 * MB)) == 1
-    # From 9 MB a step on, where it says so.
+    # From 9 MB per step on, if the threshold is lowered.
     run = run_from(tmp_path, grown([9 * MB * number for number in range(20)]))
     assert findings_of(run, RULE) == []
     assert len(findings_of(run, RULE, min_slope_bytes=8 * MB)) == 1
@@ -111,7 +111,7 @@ def test_the_remaining_time_is_estimated(tmp_path: Path) -> None:
     [row] = findings_of(open_run(path), RULE)
     assert row["total_bytes"] == 1000 * MB
     assert row["steps_left"] == 39  # 780 MB are left
-    # The host's memory is not the device's, whatever number it has.
+    # The host's memory is not the device's, even with the same number.
     events = grown([20 * MB * number for number in range(12)], kind=0)
     path.write_text(devices + write(path, events).read_text()[1:])
     [row] = findings_of(open_run(path), RULE)

@@ -37,7 +37,7 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_ranks_that_are_last_in_turn_are_no_finding(tmp_path: Path, size: int) -> None:
-    # They wait a good deal for one another, but for no one rank more than for another.
+    # They wait for each other, but for each rank equally.
     late = [tuple(400.0 * (rank == number % size) for rank in range(size)) for number in range(12)]
     run = job(tmp_path, *late)
     assert findings_of(run, RULE) == []
@@ -98,7 +98,7 @@ def test_each_process_group_is_judged_alone(tmp_path: Path) -> None:
 
 
 def test_findings_of_recorded_traces() -> None:
-    # One rank has nobody to wait for.
+    # A single rank does not wait.
     assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
     assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
 

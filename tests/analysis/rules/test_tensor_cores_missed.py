@@ -117,6 +117,6 @@ def test_no_findings_without_data(tmp_path: Path) -> None:
         findings_of(open_run(recorded_trace("mi250-rocm")), RULE, min_time_percent=0, min_percent=0)
         == []
     )
-    # Of nobody knows what device.
+    # Of an unknown device.
     assert findings_of(run_from(tmp_path, [step(1, 0, 10), on_gpu("some_sgemm", 1, 5)]), RULE) == []
     assert findings_of(made_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
